@@ -152,10 +152,11 @@ AccessWidth pointer_width(const Access& access, const Divisibility& known) {
     }
     p = def->operand(0);
   }
-  if (counting > 1 || p.type().rank() > 0) return {bytes, WidthLimit::Scattered};
+  if (counting > 1 || p.type().rank() > 0) return {bytes, bytes, WidthLimit::Scattered};
   least.take(known.of(p).zeros(), limit_of_base(p));
+  const std::int64_t in_bounds = std::int64_t{1} << std::max(least.zeros, element);
   if (access.mask) least.take(mask_zeros(access.mask, known) + element, WidthLimit::Mask);
-  return {std::int64_t{1} << std::max(least.zeros, element), least.limit};
+  return {std::int64_t{1} << std::max(least.zeros, element), in_bounds, least.limit};
 }
 
 AccessWidth view_width(const Operation& op, const Access& access, const Operation& tensor, const Divisibility& known) {
@@ -167,7 +168,7 @@ AccessWidth view_width(const Operation& op, const Access& access, const Operatio
   std::size_t contiguous = tile.size();
   for (std::size_t a = 0; a < tile.size(); ++a)
     if (viewed.strides()[axis_of(a)] == 1 && tile[a] > 1) contiguous = a;
-  if (contiguous == tile.size()) return {bytes, WidthLimit::Scattered};
+  if (contiguous == tile.size()) return {bytes, bytes, WidthLimit::Scattered};
 
   const std::vector<TensorAxis> axes = axes_of(tensor);
   const std::vector<bool> inside = axes_in_bounds(op);
@@ -178,13 +179,14 @@ AccessWidth view_width(const Operation& op, const Access& access, const Operatio
     const TensorAxis& axis = axes[axis_of(a)];
     if (a == contiguous) {
       least.take(std::countr_zero(static_cast<std::uint64_t>(tile[a])), WidthLimit::Tile);
-      if (!inside[a]) least.take(zeros_of(axis.extent, known), WidthLimit::Mask);
     } else {
       const int stride = zeros_of(axis.stride, known);
       least.take(tile[a] > 1 ? stride : stride + known.of(access.index[a]).zeros(), WidthLimit::Stride);
     }
   }
-  return {bytes << std::max(least.zeros, 0), least.limit};
+  const std::int64_t in_bounds = bytes << std::max(least.zeros, 0);
+  if (!inside[contiguous]) least.take(zeros_of(axes[axis_of(contiguous)].extent, known), WidthLimit::Mask);
+  return {bytes << std::max(least.zeros, 0), in_bounds, least.limit};
 }
 
 }  // namespace

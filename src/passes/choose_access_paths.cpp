@@ -25,8 +25,6 @@ namespace {
 /// operand from shared memory anyway, or leaves its result in a layout that other stores would have to shuffle.
 constexpr std::int64_t kSmallestTensorCopy = 1024;  // elements; below that, a descriptor costs more than it saves
 
-constexpr int kTensorCopies = 90;  // the first generation that has them
-
 constexpr std::int64_t kWorthOneLayout = 1024;  // elements that would go through shared memory otherwise
 
 /// What else the kernel loads.

@@ -215,8 +215,9 @@ Choices choose_for_fma(const StepLoad& load, const analysis::KernelFacts& facts,
 }
 
 /// Elements of operands that a step loads in pieces of less than 4 bytes, the least that is copied to shared memory
-/// without a register (cp.async, PTX ISA). Until it is stored there, each is in a register of its own.
-std::int64_t elements_through_registers(const ir::Function& f, const analysis::KernelFacts& facts) {
+/// without a register (cp.async, PTX ISA). Until it is stored there, each is in a register of its own. Where tensor
+/// copies load the operand, the end of its rows does not matter.
+std::int64_t elements_through_registers(const ir::Function& f, const analysis::KernelFacts& facts, int sm) {
   constexpr std::int64_t kCopiedBytes = 4;
   const analysis::Divisibility known(f);
   std::vector<const Operation*> counted;
@@ -225,8 +226,10 @@ std::int64_t elements_through_registers(const ir::Function& f, const analysis::K
     for (const Operation* load : p.step_loads) {
       if (std::find(counted.begin(), counted.end(), load) != counted.end()) continue;
       counted.push_back(load);
-      const std::int64_t bytes = analysis::vector_bytes(*load, known);
-      if (bytes > 0 && bytes < kCopiedBytes) elements += load->result(0).type().num_elements();
+      const analysis::AccessWidth width = analysis::width_of(*load, known);
+      const bool copied =
+          sm >= kTensorCopies && load->op() == Op::LoadViewTko && width.in_bounds == analysis::kVectorBytes;
+      if (!copied && width.bytes > 0 && width.bytes < kCopiedBytes) elements += load->result(0).type().num_elements();
     }
   }
   return elements;
@@ -412,7 +415,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
     c.latency = latency_beside(copied, facts, c, m);
   if (tuning.choose_hints && scanned > 0) choose_for_scans(scanned, facts, c);
   if (tuning.choose_hints && !facts.products.empty())
-    leave_room_for_elements(c, elements_through_registers(f, facts), facts);
+    leave_room_for_elements(c, elements_through_registers(f, facts, target.sm), facts);
   override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMostWarps);
   if (limited) c.occupancy = blocks_within_limit(tuning, c.warps);
   c.occupancy = std::min(c.occupancy, tuning.max_occupancy.value_or(c.occupancy));

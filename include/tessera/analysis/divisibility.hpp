@@ -45,6 +45,8 @@ enum class WidthLimit {
 };
 struct AccessWidth {
   std::int64_t bytes = 0;  ///< that a thread moves at a time: vector_bytes()
+  /// The same without the end of the tensor (WidthLimit::Mask): a tensor copy, which finds the end itself, needs 16.
+  std::int64_t in_bounds = 0;
   WidthLimit limit = WidthLimit::None;
 };
 /// Of a load or store; 0 bytes for other operations.

@@ -1,6 +1,6 @@
 // Scans of every length compile in seconds and do not spill, along any axis and beside anything: kernels that are
 // chosen at random are assembled. Skipped without an assembler. TESSERA_TEST_FORMS=1000 assembles more than a few,
-// TESSERA_TEST_SEED=N others, TESSERA_TEST_SECONDS=N as many as there is time for (scripts/long-tests.sh).
+// TESSERA_TEST_SEED=N others, TESSERA_TEST_SECONDS=N as many as there is time for.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

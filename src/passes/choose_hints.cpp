@@ -372,9 +372,10 @@ int most_warps(const analysis::KernelFacts& facts) {
 /// all that the occupancy leaves it, for buffers that it could as well use again.
 void choose_for_scans(std::int64_t scanned, const analysis::KernelFacts& facts, Choices& c) {
   const int fewest = power_of_two_below(scanned / (kThreadsAWarp * kMostScannedAThread));
+  const int before = std::max(c.warps, 1);
   c.warps = std::max(c.warps, std::min({fewest, kMostRowWarps, most_warps(facts)}));
   if (!facts.products.empty()) {  // its registers come on top of those that the products leave a thread
-    const std::int64_t own = kRegisters / std::max(c.occupancy, 1);
+    const std::int64_t own = std::int64_t{kRegisters} * c.warps / before / std::max(c.occupancy, 1);
     if (scanned >= kFewRegisters * c.warps * kThreadsAWarp)
       c.occupancy = static_cast<int>(std::max<std::int64_t>(kRegisters / (own + scanned), 1));
     return;

@@ -55,15 +55,21 @@ Generated work_for(const Prepared& prepared, const CodeShape& shape, Device devi
   throw InternalError("a device of an unknown kind");
 }
 
-/// Generates code; concurrent requests for the same key share one attempt. Who has more time for the assembler does not
-/// wait for who has less.
+/// Generates code; concurrent requests for the same key share one attempt. Who has more time for the assembler tries again
+/// where it was stopped for one who has less.
 Code in_memory(const CodeShape& shape, Device device, const CompileOptions& options, bool patient,
                const std::function<Generated()>& make) {
   // Never destroyed: streams may still run work while the process ends.
   static auto* const code = new SingleFlight<Generated>(Keep::Yes);
-  Sha256 hash;
-  hash.add(key_of(shape, device, options)).add_number(patient);
-  const auto made = code->get(hash.finish(), [&] { return std::make_shared<const Generated>(make()); });
+  const Digest key = key_of(shape, device, options);
+  std::shared_ptr<const Generated> made;
+  while (!made) {
+    try {
+      made = code->get(key, [&] { return std::make_shared<const Generated>(make()); });
+    } catch (const tileiras::TooSlow& error) {
+      if (!patient || !error.by_processor()) throw;
+    }
+  }
   const std::uint64_t blocks =
       made->notes ? filling_blocks(shape, made->notes->resources, target_of(device)) : shape.persistent_blocks;
   return {made->work, blocks, shape.pieces, shape.grid, made->notes, shape.form};

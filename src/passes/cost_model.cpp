@@ -72,7 +72,10 @@ int resident_blocks(int sm, unsigned registers, unsigned threads, std::uint64_t 
     const std::uint64_t of_a_warp = (registers + kGranule - 1) / kGranule * kGranule * kWarp;
     blocks = std::min(blocks, kRegisters / kPartitions / of_a_warp * kPartitions / warps);
   }
-  if (shared > 0) blocks = std::min(blocks, static_cast<std::uint64_t>(m.shared_kib) * 1024 / (shared + kReserved));
+  // CUDA reserves a KiB of each block. From sm_90 on, the section of a cubin begins with it: a kernel with 64 KiB of
+  // tiles has 65 KiB there, for sm_80 it has 64.
+  const std::uint64_t used = sm < kWarpgroupProducts ? shared + kReserved : shared;
+  if (shared > 0) blocks = std::min(blocks, static_cast<std::uint64_t>(m.shared_kib) * 1024 / used);
   return static_cast<int>(blocks);
 }
 

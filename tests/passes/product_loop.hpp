@@ -4,10 +4,28 @@
 
 namespace tessera::test {
 
+/// A kernel whose tensors have base, extents and strides of multiples of 16, so that accesses are wide.
+struct AlignedKernel : Kernel {
+  ir::Value view(ir::Elem e, const std::vector<std::int32_t>& tile, std::optional<ir::PaddingValue> padding = {}) {
+    const ir::Value made = Kernel::view(e, tile, padding);
+    ir::Operation* tensor = made.def()->operand(0).def();
+    for (std::size_t i = 0; i < tensor->num_operands(); ++i) {
+      const ir::Value x = tensor->operand(i);
+      const ir::Builder after = b;
+      b = ir::Builder::before(tensor);
+      tensor->set_operand(i, b.create(ir::Op::Assume, {x}, {x.type()},
+                                      {{ir::AttrName::predicate, ir::DivByAttr{16, {}, {}}}})
+                                 ->result());
+      b = after;
+    }
+    return made;
+  }
+};
+
 /// A loop of products with an accumulator of m x n, `depth` elements a step. With `columns`, the product of m x n is
 /// computed anew in each step and feeds one with an accumulator of m x columns.
 struct ProductLoop {
-  Kernel k;
+  AlignedKernel k;
   ir::Function* f = nullptr;
   ir::Operation* loop = nullptr;
   ir::Value i, carried;           ///< arguments of the loop's body
@@ -56,7 +74,7 @@ struct ProductLoop {
 /// A piece made of sub-tiles: m rows times n and then n2 columns, in one loop that loads the rows once, and both
 /// stored.
 struct ProductsOfParts {
-  Kernel k;
+  AlignedKernel k;
   ir::Function* f = nullptr;
   ir::Operation* loop = nullptr;
   ProductsOfParts(std::int32_t m, std::int32_t n, std::int32_t n2, double start = 0) {

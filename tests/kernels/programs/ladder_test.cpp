@@ -2,6 +2,7 @@
 // that it rejects, steps that it unrolls. Skipped without an assembler.
 #include <gtest/gtest.h>
 
+#include "tessera/analysis/facts.hpp"
 #include "tessera/host/contract.hpp"
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/cubin.hpp"

@@ -55,8 +55,8 @@ Generated work_for(const Prepared& prepared, const CodeShape& shape, Device devi
   throw InternalError("a device of an unknown kind");
 }
 
-/// Generates code; concurrent requests for the same key share one attempt. Who has more time for the assembler tries again
-/// where it was stopped for one who has less.
+/// Generates code; concurrent requests for the same key share one attempt. Who has more time for the assembler tries
+/// again where it was stopped for one who has less.
 Code in_memory(const CodeShape& shape, Device device, const CompileOptions& options, bool patient,
                const std::function<Generated()>& make) {
   // Never destroyed: streams may still run work while the process ends.

@@ -13,9 +13,9 @@ struct AlignedKernel : Kernel {
       const ir::Value x = tensor->operand(i);
       const ir::Builder after = b;
       b = ir::Builder::before(tensor);
-      tensor->set_operand(i, b.create(ir::Op::Assume, {x}, {x.type()},
-                                      {{ir::AttrName::predicate, ir::DivByAttr{16, {}, {}}}})
-                                 ->result());
+      tensor->set_operand(
+          i,
+          b.create(ir::Op::Assume, {x}, {x.type()}, {{ir::AttrName::predicate, ir::DivByAttr{16, {}, {}}}})->result());
       b = after;
     }
     return made;

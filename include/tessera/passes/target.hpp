@@ -16,8 +16,8 @@ struct Target {
   bool is_gpu() const noexcept { return sm != 0; }
 };
 
-/// Blocks of `threads` threads, `registers` a thread and `shared` bytes of shared memory that an SM of compute
-/// capability `sm` holds at once; 0: one block does not fit. What is 0 is not known, and no limit.
+/// Blocks of `threads` threads, `registers` a thread and `shared` bytes of shared memory, as a cubin states them, that
+/// an SM of compute capability `sm` holds at once; 0: one block does not fit. What is 0 is not known, and no limit.
 int resident_blocks(int sm, unsigned registers, unsigned threads, std::uint64_t shared) noexcept;
 
 }  // namespace tessera::passes

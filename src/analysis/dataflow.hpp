@@ -241,8 +241,8 @@ class Dataflow {
   }
 
   /// True for values computed before the branch of `scope` from values that its arm refines. Values of the arm itself
-  /// are excluded, although an earlier round of a surrounding loop has left facts for them: they are computed as the arm
-  /// runs, and a cached fact would be that of another round. Looked up from what the arm uses, so an arm that uses
+  /// are excluded, although an earlier round of a surrounding loop has left facts for them: they are computed as the
+  /// arm runs, and a cached fact would be that of another round. Looked up from what the arm uses, so an arm that uses
   /// little costs little, however often what it refines is used elsewhere.
   bool is_stale(Scope& scope, ir::Value v, int depth = 0) {
     if (scope.refined_.empty()) return false;

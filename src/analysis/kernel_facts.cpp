@@ -193,7 +193,8 @@ class KeptElements {
   }
   bool counts(Value v) {
     const ir::Type t = v.type();
-    if (!t.is_tile() || t.is_pointer() || t.num_elements() < kAcrossThreads || ir::info(t.elem()).bits <= 1) return false;
+    if (!t.is_tile() || t.is_pointer() || t.num_elements() < kAcrossThreads || ir::info(t.elem()).bits <= 1)
+      return false;
     if (t.is_float()) return true;
     if (!loaded_) loaded_ = computed_from_memory(f_);
     return loaded_->contains(v);

@@ -149,7 +149,7 @@ class Prover {
   static std::span<const Atom> newest(const Atoms& all);
   std::pmr::unordered_map<std::uint64_t, Atoms> quotients_by_;  ///< by the hash of their divisor
   Atoms minima_;
-  FactList axioms_;                                          ///< of atoms: true in every scope
+  FactList axioms_;  ///< of atoms: true in every scope
   FactList facts_;
   std::pmr::vector<std::size_t> news_;  ///< the numbers of the facts that are news
   struct Tightened {
@@ -170,7 +170,7 @@ class Prover {
   int budget_ = 0;
   static constexpr std::int64_t kPool = 1'000'000;
   std::int64_t pool_ = kPool;  ///< polynomials that proofs with full effort may still take, all together
-  bool cut_ = false;  ///< of an attempt: something was left alone because the depth was used up
+  bool cut_ = false;           ///< of an attempt: something was left alone because the depth was used up
   /// Of a proof: polynomials by their hash, and the depth they had left. One forgets another of the same place.
   struct Tried {
     std::uint64_t hash = 0, proof = 0;
@@ -180,7 +180,7 @@ class Prover {
   std::uint64_t proof_ = 0;
   std::size_t releases_ = 0;
   std::optional<std::size_t> impossible_;  ///< how many facts there were when they contradicted each other
-  bool exhausted_ = false;  ///< more atoms than can be numbered: nothing is proven any more
+  bool exhausted_ = false;                 ///< more atoms than can be numbered: nothing is proven any more
 };
 
 }  // namespace tessera::certify

@@ -30,8 +30,8 @@ constexpr std::int64_t kWorthOneLayout = 1024;  // elements that would go throug
 /// What else the kernel loads.
 struct Others {
   std::unordered_set<const Operation*> operand_loads;  ///< loads whose tiles are operands of products
-  std::unordered_set<const Operation*> rows_of_k;      ///< of those: threads read them from shared memory with conflicts
-  std::set<std::vector<std::int64_t>> by_pointers;     ///< shapes of tiles that the kernel itself loads through pointers
+  std::unordered_set<const Operation*> rows_of_k;   ///< of those: threads read them from shared memory with conflicts
+  std::set<std::vector<std::int64_t>> by_pointers;  ///< shapes of tiles that the kernel itself loads through pointers
   std::unordered_set<const Operation*> product_loops;  ///< the innermost loops of products
 };
 
@@ -151,7 +151,8 @@ void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tu
   std::vector<AccessPath> paths;
   for (const Operation* access : accesses) {
     Uses uses = uses_of(*access, others, products);
-    uses.copied_ahead = ahead && analysis::reduces_in_loop(*access, reductions) && access->parent_op()->op() == Op::For &&
+    uses.copied_ahead = ahead && analysis::reduces_in_loop(*access, reductions) &&
+                        access->parent_op()->op() == Op::For &&
                         analysis::vector_bytes(*access, *known) == analysis::kVectorBytes;
     const Operation* loop = loop_around(*access);
     uses.beside_copies = copies && loop != nullptr && others.product_loops.contains(loop);

@@ -80,8 +80,7 @@ Moved moved_by_a_block(const ir::Block& block, const analysis::Dependents& of_id
     if (accesses_memory(op)) {
       sum.in_loop = sum.in_loop || in_loop;
       bool own = false;
-      for (const ir::OpOperand& use : op.operands())
-        own = own || of_ids.contains(use.value);
+      for (const ir::OpOperand& use : op.operands()) own = own || of_ids.contains(use.value);
       const Type tile = analysis::moved_tile(op);
       if (own && tile) sum.bytes += analysis::bytes_of(tile);
     }

@@ -81,7 +81,8 @@ TEST(CertifySteps, FactsOfAnElementAreThoseOfEach) {
   const auto reshaped = [&](Value v) { return k.op(ir::Op::Reshape, {v}, v.type().with_shape(wide)); };
   const Value least = k.with_sign(ir::Op::MinI, x, y), lowest = k.with_sign(ir::Op::MinI, least, seven);
   const Value small = k.compare(reshaped(lowest), LessEqual, reshaped(seven));
-  const Value same_place = k.compare(least, LessEqual, y), other_place = k.compare(reshaped(least), LessEqual, reshaped(y));
+  const Value same_place = k.compare(least, LessEqual, y),
+              other_place = k.compare(reshaped(least), LessEqual, reshaped(y));
   k.end();
   EXPECT_TRUE(k.certifies(small));
   EXPECT_TRUE(k.certifies(same_place));

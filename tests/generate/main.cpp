@@ -201,7 +201,8 @@ class Crew {
     if (!certified) std::printf("more than 0.2 %% of the claims are not certified\n");
     if (!enough) std::printf("almost nothing was run: most launches are not made or rejected\n");
     say_totals(all, last, busy, failed.size());
-    for (const std::uint64_t seed : a_.judge ? std::vector<std::uint64_t>() : failed) report(random_program(seed), a_.reduce, a_.device);
+    for (const std::uint64_t seed : a_.judge ? std::vector<std::uint64_t>() : failed)
+      report(random_program(seed), a_.reduce, a_.device);
     if (!failed.empty()) say_totals(all, last, busy, failed.size());
     return failed.empty() && enough && certified ? 0 : 1;
   }
@@ -290,10 +291,10 @@ int run_files(const Arguments& a) {
 int main(int argc, char** argv) {
   Arguments a;
   if (!parse(argc, argv, a)) {
-    std::fprintf(
-        stderr,
-        "test_generate [--seed N] [--count N] [--minutes M] [--jobs N] [--failures N] [--no-reduce] [--device] [--judge] "
-        "[--print] [--files PATH]\n");
+    std::fprintf(stderr,
+                 "test_generate [--seed N] [--count N] [--minutes M] [--jobs N] [--failures N] [--no-reduce] "
+                 "[--device] [--judge] "
+                 "[--print] [--files PATH]\n");
     return 2;
   }
   if (a.print) {

@@ -1,5 +1,5 @@
-// The compiler's own time grows with the length of straight-line code, not with its square. Processor time, the least of
-// some runs: eight times the code may take three times as long as eight times the time.
+// The compiler's own time grows with the length of straight-line code, not with its square. Processor time, the least
+// of some runs: eight times the code may take three times as long as eight times the time.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -21,8 +21,12 @@ void unrolled(Mut<f32, 64> y, In<f32, dyn> x, In<i32, dyn> at, In<f16, dyn, dyn>
   for (int i = 0; i < n; ++i) {
     if (kind == Code::Sums) s = (s + i) * 3;
     if (kind == Code::Divisions) s = s / max(a, Tile<i32>(1)) + x.dim(0);
-    if (kind == Code::Guards) { tile_if (a > i) { t = t + 1.0f; } }
-    if (kind == Code::SameGuard) { tile_if (a > 3) { t = t + 1.0f; } }
+    if (kind == Code::Guards) {
+      tile_if (a > i) { t = t + 1.0f; }
+    }
+    if (kind == Code::SameGuard) {
+      tile_if (a > 3) { t = t + 1.0f; }
+    }
     if (kind == Code::Regions) t = t + x.load_at(shape<64>, a + i);
     if (kind == Code::Lookups) {
       tile_if (s < i) { s = s + 1; }

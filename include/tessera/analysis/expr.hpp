@@ -99,7 +99,7 @@ class ExprPool {
   Expr binary(ExprKind kind, Expr a, Expr b);
   Expr with_offset(Expr base, std::int64_t offset);
   Expr with_offset_of(Expr e, std::int64_t offset) { return add(e, constant(offset)); }
-  std::optional<Expr> quotient(Expr product, Expr factor);        ///< r with product = r * factor, if it shows
+  std::optional<Expr> quotient(Expr product, Expr factor);  ///< r with product = r * factor, if it shows
   std::optional<Expr> quotient(Expr product, Expr factor, int& steps);
   bool le(Expr a, Expr b, std::int64_t offset, int depth) const;  ///< a <= b + offset
   bool le_by_upper(Expr a, Expr b, std::int64_t offset, int depth) const;

@@ -28,7 +28,10 @@ struct Touches {
 class Planner {
  public:
   explicit Planner(std::vector<BufferInfo>& buffers)
-      : buffers_(buffers), touches_(buffers.size()), borrowed_(buffers.size()), forwarded_(buffers.size()) {}
+      : buffers_(buffers), touches_(buffers.size()), borrowed_(buffers.size()), forwarded_(buffers.size()) {
+    for (std::uint32_t b = 0; b < buffers.size(); ++b)
+      if (buffers[b].branch != nullptr) results_of_[buffers[b].branch].push_back(b);
+  }
 
   std::int64_t plan(Code& uniform, Code& block) {
     walk(uniform, -1);
@@ -120,9 +123,10 @@ class Planner {
   /// pass the addresses of what they would copy, so that a tile borrowed within an arm stays borrowed. What is passed
   /// lives as long as the result, and no tensor is written meanwhile.
   void forward_results(Code& code, std::size_t at) {
-    const Instr* branch = code[at].get();
-    for (std::uint32_t b = 0; b < buffers_.size(); ++b) {
-      if (buffers_[b].branch != branch || touches_[b].reads.empty()) continue;
+    const auto results = results_of_.find(code[at].get());
+    if (results == results_of_.end()) return;
+    for (const std::uint32_t b : results->second) {
+      if (touches_[b].reads.empty()) continue;
       std::vector<Instr*> copies = final_copies(*code[at], b);
       if (copies.size() != touches_[b].writes.size() || !only_read_before_writes(code, at, touches_[b])) continue;
       for (Instr* copy : copies) {
@@ -301,6 +305,7 @@ class Planner {
   std::vector<Loop> loops_;
   std::vector<bool> borrowed_;
   std::vector<std::vector<std::uint32_t>> forwarded_;  ///< per result of an `if`: what its copies pass on by address
+  std::unordered_map<const Instr*, std::vector<std::uint32_t>> results_of_;  ///< buffers of the results of an `if`
   std::unordered_map<const Instr*, int> loop_of_, first_child_end_, position_;
   std::vector<Candidate> candidates_;
   std::set<std::tuple<int, std::uint32_t, std::uint32_t>> allowed_;

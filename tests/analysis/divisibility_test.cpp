@@ -101,7 +101,8 @@ TEST(Divisibility, AddressesInBytes) {
 }
 
 /// Bytes of a load of rows of 1024 halves, with what is known of base, stride and extent.
-std::int64_t width_of_rows(std::uint64_t base, std::uint64_t extent, std::uint64_t stride, bool inbounds) {
+analysis::AccessWidth access_width_of_rows(std::uint64_t base, std::uint64_t extent, std::uint64_t stride,
+                                           bool inbounds) {
   Kernel k;
   Value p = k.pointer(Elem::F16), rows = k.arg(Elem::I64), columns = k.arg(Elem::I64), step = k.arg(Elem::I64);
   p = multiple_of(k, p, base);
@@ -117,12 +118,17 @@ std::int64_t width_of_rows(std::uint64_t base, std::uint64_t extent, std::uint64
   const Value view = k.op(Op::MakePartitionView, {tensor}, Type::partition_view(tensor.type(), tile, {}, {}));
   const ir::Operation* load = k.load(view, {row, k.i32(0)}, {true, inbounds});
   k.function();
-  return analysis::vector_bytes(*load, Divisibility(*k.module.functions[0]));
+  return analysis::width_of(*load, Divisibility(*k.module.functions[0]));
+}
+std::int64_t width_of_rows(std::uint64_t base, std::uint64_t extent, std::uint64_t stride, bool inbounds) {
+  return access_width_of_rows(base, extent, stride, inbounds).bytes;
 }
 TEST(Divisibility, WidthOfAccesses) {
   EXPECT_EQ(width_of_rows(16, 1, 8, true), 16);
   EXPECT_EQ(width_of_rows(16, 8, 8, false), 16) << "rows of 1000: whole vectors are masked";
   EXPECT_EQ(width_of_rows(16, 1, 8, false), 2) << "a mask may cut a vector";
+  EXPECT_EQ(access_width_of_rows(16, 1, 8, false).in_bounds, 16) << "as a tensor copy sees it";
+  EXPECT_EQ(access_width_of_rows(16, 1, 1, false).in_bounds, 2);
   EXPECT_EQ(width_of_rows(16, 4, 8, false), 8);
   EXPECT_EQ(width_of_rows(16, 1, 1, true), 2) << "rows of 1023";
   EXPECT_EQ(width_of_rows(8, 8, 8, true), 8);

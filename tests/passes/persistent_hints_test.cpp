@@ -88,6 +88,16 @@ TEST(PersistentHints, OperandsLoadedByElementsHaveTwoStepsAndMoreWarps) {
   EXPECT_GT(wide.latency, 2);
 }
 
+/// Rows of odd length that start at multiples of 16 bytes are loaded by tensor copies.
+TEST(PersistentHints, OperandsThatTensorCopiesLoadDoNotPassThroughRegisters) {
+  const Recorded r = recorded<&product>();
+  std::vector<std::uint64_t> slots = r.slots({{205, 161}, {205, 149}, {149, 161}}, 132);
+  slots.at(8) = 152, slots.at(13) = 168;  // from row to row of a and of b
+  const passes::Choices c = passed(r, slots, passes::parse_tuning(""), "choose_hints").choices;
+  EXPECT_EQ(c.warps, 4);
+  EXPECT_EQ(c.latency, 6);
+}
+
 TEST(PersistentHints, OccupancyAndLatencyCanBeBounded) {
   const std::vector<std::vector<std::int64_t>> matrices(3, {512, 512});
   const passes::Choices one = chosen<&thin>(matrices, "max_occupancy=1 max_latency=2");

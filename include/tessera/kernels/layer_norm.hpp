@@ -152,10 +152,10 @@ template <Element T, Element W>
 Op<Tensor<T, 2>> layer_norm_in_parts(const RowSplit& split, const View<T, 2>& x, const View<W, 1>& weight,
                                      const View<W, 1>& bias, float eps, SourceLocation where) {
   return with_parts_tile(split, [&](auto tile) {
-    auto moments = kernel<layer_norm_part<T, kPartChunk<T>>>(empty<f32>(Dims<3>({x.dim(0), 2, split.parts}, where), where),
-                                                         x, split.steps, where);
+    auto moments = kernel<layer_norm_part<T, kPartChunk<T>>>(
+        empty<f32>(Dims<3>({x.dim(0), 2, split.parts}, where), where), x, split.steps, where);
     return kernel<layer_norm_apply<T, W, kPartChunk<T>, tile>>(empty<T>(x.dims(where), where), std::move(moments), x,
-                                                           weight, bias, split.steps, eps, where);
+                                                               weight, bias, split.steps, eps, where);
   });
 }
 

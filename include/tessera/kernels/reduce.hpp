@@ -56,7 +56,7 @@ Op<Tensor<result_of<F, T>, 1>> reduced_in_parts(const RowSplit& split, const Vie
   using U = across_of<F, T>;
   using R = result_of<F, T>;
   auto partial = kernel<reduce_part<F, T, kPartChunk<T>>>(empty<U>(Dims<2>({x.dim(0), split.parts}, where), where), x,
-                                                      split.steps, where);
+                                                          split.steps, where);
   return kernel<reduce_rows<F, U, R, 1, kRowPartsLimit>>(empty<R>(Dims<1>(x.dim(0), where), where), std::move(partial),
                                                          static_cast<U>(x.dim(1)), where);
 }

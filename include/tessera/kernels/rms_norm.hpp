@@ -102,9 +102,9 @@ Op<Tensor<T, 2>> rms_norm_in_parts(const RowSplit& split, const View<T, 2>& x, c
                                    SourceLocation where) {
   return with_parts_tile(split, [&](auto tile) {
     auto sums = kernel<rms_norm_part<T, kPartChunk<T>>>(empty<f32>(Dims<2>({x.dim(0), split.parts}, where), where), x,
-                                                    split.steps, where);
+                                                        split.steps, where);
     return kernel<rms_norm_apply<T, W, kPartChunk<T>, tile>>(empty<T>(x.dims(where), where), std::move(sums), x, weight,
-                                                         eps, where);
+                                                             eps, where);
   });
 }
 

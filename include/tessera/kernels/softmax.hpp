@@ -126,10 +126,10 @@ template <bool Log, Element T>
 Op<Tensor<T, 2>> softmax_in_parts(const RowSplit& split, const View<T, 2>& x, SourceLocation where) {
   using F = compute_t<T>;
   return with_parts_tile(split, [&](auto tile) {
-    auto states = kernel<softmax_part<T, F, kPartChunk<T>>>(empty<F>(Dims<3>({x.dim(0), 2, split.parts}, where), where), x,
-                                                        split.steps, where);
+    auto states = kernel<softmax_part<T, F, kPartChunk<T>>>(empty<F>(Dims<3>({x.dim(0), 2, split.parts}, where), where),
+                                                            x, split.steps, where);
     return kernel<softmax_apply<Log, T, F, kPartChunk<T>, tile>>(empty<T>(x.dims(where), where), std::move(states), x,
-                                                             where);
+                                                                 where);
   });
 }
 

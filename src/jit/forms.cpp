@@ -124,7 +124,7 @@ constexpr Row kRows[] = {
     {Form::MoreWarps, "warps", {1, 1, 0}, spread(2, false)},
     {Form::MoreWarpsPlainStores, "warps_stores", {1, 1, 0}, spread(2, true)},
     {Form::OnePiece, "piece", kSpills, one_piece()},
-    {Form::Pointers, "pointers", {0, 0, 1}, pointers()},
+    {Form::Pointers, "pointers", {0, 2, 1}, pointers()},
     {Form::RolledMoreWarps, "rolled_warps", {0, 0, 1}, rolled(spread(2, false))},
     {Form::Fallback, "fallback", {0, 2, 0}, plain(true)},
     {Form::RolledFallback, "rolled_fallback", {0, 0, 2}, rolled(plain(true))},

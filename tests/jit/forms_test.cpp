@@ -64,7 +64,7 @@ TEST(Forms, LosePipeliningAfterOccupancyAndHintsLast) {
   };
   EXPECT_THAT(steps(Cause::Rejected, 1),
               ElementsAre(ThreeBlocks, TwoBlocks, OneBlock, FewerSteps, PlainStores, MoreWarps, MoreWarpsPlainStores));
-  EXPECT_THAT(steps(Cause::Rejected, 2), ElementsAre(Fallback));
+  EXPECT_THAT(steps(Cause::Rejected, 2), ElementsAre(Pointers, Fallback));
   EXPECT_THAT(steps(Cause::Rejected, 3), ElementsAre(Bare));
   EXPECT_THAT(steps(Cause::Slow, 1), ElementsAre(FewerSteps, Pointers, RolledMoreWarps));
   EXPECT_THAT(steps(Cause::Slow, 2), ElementsAre(RolledFallback));

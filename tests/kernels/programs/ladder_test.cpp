@@ -40,6 +40,14 @@ void persistent(MutTiles<T, M, N> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b) {
   }
 }
 
+void product_of_tf32(Mut<f32, 32, 32> c, In<tf32, dyn, dyn> a, In<tf32, dyn, dyn> b) {
+  auto A = a.tiles(shape<32, 32>), B = b.tiles(shape<32, 32>);
+  auto acc = c.load();
+  auto [i, j] = c.index();
+  for (auto k : range(A.count(1))) acc = mma(A.load(i, k), B.load(k, j), acc);
+  c.store(acc);
+}
+
 /// A kernel of three row-major matrices: m x n, m x k, k x n.
 template <auto K>
 jit::Build built(int sm, std::uint64_t m, std::uint64_t n, std::uint64_t k) {
@@ -84,6 +92,13 @@ TEST_F(Ladder, BlocksFitIntoSharedMemory) {
     expect_sound(built<&persistent<f32, tf32, 64, 128, 32>>(sm, 512, 512, 512), sm);
     expect_sound(built<&persistent<f32, tf32, 128, 64, 32>>(sm, 512, 512, 512), sm);
   }
+}
+
+/// The assembler ends with signal 6 (13.5.37) where it is to copy rows of tf32 in pieces of 8 bytes.
+TEST_F(Ladder, RowsThatTheAssemblerFailsToCopyAreLoadedThroughPointers) {
+  const jit::Build made = built<&product_of_tf32>(90, 70, 40, 50);
+  EXPECT_EQ(jit::resources_of(made.cubin.code.cubin).stack, 0u);
+  EXPECT_TRUE(made.form == jit::Form::Pointers || made.form == jit::Form::Chosen) << jit::name_of(made.form);
 }
 
 /// Elements of 2 bytes at odd addresses.

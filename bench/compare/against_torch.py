@@ -50,7 +50,7 @@ def measure(pair, command, sessions):
     return case
 
 
-def line_of(case, device, seed):
+def line_of(case, device, version, seed):
     """As bench/gpu/peers.py writes it, for report.py."""
     ours, theirs = case.microseconds * case.ratio / 1e3, case.microseconds / 1e3
     unit, work = ("TFLOP/s", case.flops / 1e9) if case.flops else ("GB/s", case.bytes / 1e6)
@@ -58,7 +58,7 @@ def line_of(case, device, seed):
     arguments = {k: v for k, v in table.arguments_of(case.command).items() if k != "seed"} | {"shapes": seed}
     judged = kind == "products" and case.microseconds >= LONG_US
     return {"group": GROUP, "name": name, "arguments": arguments, "requires": ["ratio", LEAST] if judged else [],
-            "notes": case.notes, "device": device, "correct": True, "kind": kind,
+            "notes": case.notes, "device": device, "torch": version, "correct": True, "kind": kind,
             "figures": {"tessera": {"ms": round(ours, 6), unit: round(work / ours, 2)},
                         "torch": {"ms": round(theirs, 6), unit: round(work / theirs, 2)}},
             "ratios": {"torch": round(1 / case.ratio, 4)}}  # fmt: skip
@@ -103,13 +103,13 @@ def main():
                 problems.append(f"{command}: {case.problem.replace('old:', 'PyTorch:')}")
             elif not case.problem:
                 measured.append(case)
-        device = pair.sides["A"].description
+        device, version = pair.sides["A"].description, pair.sides["A"].peer
     finally:
         pair.close()
     with open(options.out or folder / "random_shapes.jsonl", "w", encoding="utf-8") as out:
         for case in measured:
-            print(json.dumps(line_of(case, device, plan["seed"])), file=out)
-    print("\n".join([*summary(measured, plan["seed"]), *problems, device]))
+            print(json.dumps(line_of(case, device, version, plan["seed"])), file=out)
+    print("\n".join([*summary(measured, plan["seed"]), *problems, f"{device}, PyTorch {version}"]))
     if any("new:" in p for p in problems):
         return 1
     return 0 if len(measured) >= options.least else 3

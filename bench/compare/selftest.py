@@ -89,7 +89,7 @@ def test_peers():
     text = "\n".join(against_torch.summary([case, short], 5))
     assert text.index("0.800") < text.index("2.000") and "1 of 1 products of more than 20 us are below 0.9" in text, text
     assert "products: 1 cases, geometric mean 0.800, least 0.800: matmul" in text and "seed 5" in text, text
-    lines = [against_torch.line_of(c, "GPU A", 5) for c in (case, short)]
+    lines = [against_torch.line_of(c, "GPU A", "2.11", 5) for c in (case, short)]
     assert [report.judge(line) for line in lines] == [(False, "0.9 of the best"), (None, "")], lines
     section = report.section(lines, "")
     assert "library at random shapes" in section and "shapes=5" in section and "Least 0.800." in section, section

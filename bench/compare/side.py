@@ -24,6 +24,7 @@ class Side:
         self.process = None
         self.rest = b""
         self.description = ""
+        self.peer = ""  # the version of PyTorch, of a process that is PyTorch's
 
     def ask(self, line, seconds=120):
         """The answer, a dictionary; "failed" has the reason if there is none."""
@@ -35,6 +36,7 @@ class Side:
             if "failed" in hello:
                 return hello
             self.description = hello.get("device", "")
+            self.peer = hello.get("torch", "")
         try:
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()

@@ -202,8 +202,11 @@ class Torch:
 
 def main():
     side = Torch()
-    name = torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu"
-    print(json.dumps({"device": f"{name}, PyTorch {torch.__version__}"}), flush=True)
+    name = "cpu"
+    if DEVICE == "cuda":  # as gpu_bench describes it: "NVIDIA H200, driver API 13.0"
+        driver = torch._C._cuda_getDriverVersion()
+        name = f"{torch.cuda.get_device_name()}, driver API {driver // 1000}.{driver % 1000 // 10}"
+    print(json.dumps({"device": name, "torch": torch.__version__}), flush=True)
     for line in sys.stdin:
         try:
             answer = side.answer(line.strip())

@@ -53,7 +53,7 @@ Op<Tensor<C, 3>> batched_of_row(const View<T, 3>& a, const View<T, 3>& b, const 
       },
       epilogue.operands);
 }
-/// In the row that is asked for (-1: chosen), of operands as they are.
+/// In the row that is requested (-1: chosen), of operands as they are.
 template <class C, class X, Element T, class E, class... P>
 Op<Tensor<C, 3>> batched_of_views(const View<T, 3>& a, const View<T, 3>& b, const Fused<E, P...>& epilogue, int asked,
                                   std::int64_t batch, SourceLocation where) {

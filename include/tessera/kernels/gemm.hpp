@@ -50,7 +50,7 @@ Op<Tensor<C, 2>> gemm_of_row(const View<T, 2>& a, const View<T, 2>& b, const Fus
       },
       epilogue.operands);
 }
-/// In the row that is asked for (-1: chosen), of operands as they are.
+/// In the row that is requested (-1: chosen), of operands as they are.
 template <class C, class X, Element T, class E, class... P>
 Op<Tensor<C, 2>> gemm_of_views(const View<T, 2>& a, const View<T, 2>& b, const Fused<E, P...>& epilogue, int asked,
                                SourceLocation where) {

@@ -275,7 +275,7 @@ TEST(ProductPlans, OperandsAreCopiedWhereThatPays) {
   EXPECT_TRUE(copies(640, 925, 9648, h200));
   EXPECT_FALSE(copies(640, 925, 9648, cpu));
   EXPECT_FALSE(copies(16, 33, 64, h200)) << "the launch of the copy takes longer than the product";
-  EXPECT_TRUE(copies(16, 33, 64, h200, 5)) << "the tile of 256x256 that is asked for would spill";
+  EXPECT_TRUE(copies(16, 33, 64, h200, 5)) << "the tile of 256x256 that is requested would spill";
   EXPECT_FALSE(copies_rows(5, ProductSize{16, 33, 64}, h200)) << "rows start at multiples of 16 bytes";
 }
 

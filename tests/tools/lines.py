@@ -42,7 +42,7 @@ def line_table(cubin):
         file.write(cubin)
         file.flush()
         done = subprocess.run([READELF, "--debug-dump=decodedline", file.name], capture_output=True, text=True, timeout=60)
-    return [(m[1], int(m[2])) for m in re.finditer(r"^(\S+) +(\d+) +0x[0-9a-f]+ ", done.stdout, re.M)]
+    return [(m[1], int(m[2])) for m in re.finditer(r"^(\S+) +(\d+) +(?:0x[0-9a-f]+|0) ", done.stdout, re.M)]
 
 
 text = source.read_text().splitlines()

@@ -1,4 +1,4 @@
-// Moves the recorded locations of a kernel from its launch to its first line.
+// Removes the line of the launch from a recording.
 #include "lang/first_line.hpp"
 
 #include <string_view>
@@ -16,7 +16,7 @@ void locate_at_first_line(ir::Function& f, SourceLocation launch) {
   if (!first.known()) return;
   f.loc = first;
   ir::walk(f.body(), [&](ir::Operation& op) {
-    if (is_launch(op.loc)) op.loc = first;
+    if (is_launch(op.loc)) op.loc = SourceLocation{};
   });
 }
 

@@ -278,7 +278,7 @@ TEST_F(Tune, HintsOfTwoRecordsMakeTwoPiecesOfCode) {
   EXPECT_THAT(text, HasSubstr("hints: warps 2, CTAs per cluster 1, occupancy left"));
   EXPECT_THAT(text, HasSubstr("hints: warps 8, CTAs per cluster 1, occupancy 3"));
   EXPECT_THAT(text, HasSubstr("tuning record: warps=8 occupancy=3"));
-  EXPECT_EQ(files(), 6) << "bytecode, report and mark of each";
+  EXPECT_EQ(files(), 7) << "bytecode, report and mark of each, and the occupancy that one requests";
 }
 
 /// The same recording, whatever Number is.

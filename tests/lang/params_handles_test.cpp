@@ -153,7 +153,7 @@ TEST(Handles, TheLineOfTheLaunchIsNotRecorded) {
   const lang::Trace here = lang::trace<multiplies>();
   const lang::Trace there = lang::trace<multiplies>({}, SourceLocation{"other.cpp", "elsewhere", 7, 0});
   EXPECT_EQ(ir::write_bytecode(*here.module), ir::write_bytecode(*there.module));
-  EXPECT_EQ(here.module->functions[0]->loc.line, kIndexLine - 1);
+  EXPECT_EQ(here.module->functions[0]->loc.line, kIndexLine);
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ def check_rejected_code():
     """An assembler that rejects hints: without requested hints the fallback form is used, and reported."""
     ENV.update(TESSERA_TILEIRAS=os.path.join(os.path.dirname(__file__), "rejecting_assembler.sh"), TESSERA_CACHE="0")
     text = run("--dry-run", "--gpu", "sm_90", "--hints", "warps=2", "softmax", "columns=1024")
-    assert re.search(r"default hints\) +compiled +fallback form \(ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 tiles=0 limit=0 hints=0\)\n", text), text
+    assert re.search(r"default hints\) +compiled +form bare \(ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 tiles=0 limit=0 hints=0\)\n", text), text
     assert re.search(r"warps=2 +failed .*the assembler rejects", text), text
 
 

@@ -12,13 +12,13 @@ namespace {
 /// The operations of a recording, and its values in the order of their definition.
 class Listed {
  public:
-  explicit Listed(const ir::Module& module) { add(module.functions.front()->body()); }
+  explicit Listed(const ir::Module& module) : entry_(*module.functions.front()) { add(entry_.body()); }
 
   std::size_t size() const { return operations_.size(); }
   const ir::Operation& operator[](std::size_t i) const { return *operations_[i]; }
   std::uint32_t number(ir::Value v) const { return values_.find(v.impl()); }
-  /// Values recorded before the body (views, dimensions) have no line (first_line.hpp).
-  bool in_body(std::size_t i) const { return operations_[i]->loc.known(); }
+  /// Values recorded before the body (views, dimensions) have the location of the kernel (first_line.hpp).
+  bool in_body(std::size_t i) const { return operations_[i]->loc != entry_.loc; }
   std::size_t next_in_body(std::size_t i) const {
     while (i < size() && !in_body(i)) ++i;
     return i;
@@ -33,6 +33,7 @@ class Listed {
       for (std::size_t i = 0; i < op.num_results(); ++i) values_.give(op.result(i).impl());
     }
   }
+  const ir::Function& entry_;
   std::vector<const ir::Operation*> operations_;
   PointerNumbers values_{1024};
 };

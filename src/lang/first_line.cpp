@@ -1,4 +1,4 @@
-// Removes the line of the launch from a recording.
+// Moves the recorded locations of a kernel from its launch to its first line.
 #include "lang/first_line.hpp"
 
 #include <string_view>
@@ -14,9 +14,10 @@ void locate_at_first_line(ir::Function& f, SourceLocation launch) {
     if (!first.known() && op.loc.known() && !is_launch(op.loc)) first = op.loc;
   });
   if (!first.known()) return;
+  first.function = "";
   f.loc = first;
   ir::walk(f.body(), [&](ir::Operation& op) {
-    if (is_launch(op.loc)) op.loc = SourceLocation{};
+    if (is_launch(op.loc)) op.loc = first;
   });
 }
 

@@ -372,7 +372,8 @@ TEST(DefineResults, ScansThatTheAssemblerMiscompilesAreExpanded) {
   Array<std::int32_t> x({8, 16}), out({8, 16}, 99);
   x.each([](std::int64_t i) { return static_cast<std::int32_t>(i * i % 23 - 11); });
   const auto module = expect_same<scans>(cpu::Grid{1}, out, out, out, x);
-  EXPECT_EQ(count(*module->functions[0], ir::Op::Scan), 0u) << "beside an expanded one, that along the last axis is too";
+  EXPECT_EQ(count(*module->functions[0], ir::Op::Scan), 0u)
+      << "beside an expanded one, that along the last axis is too";
 }
 
 }  // namespace

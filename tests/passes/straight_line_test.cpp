@@ -1,5 +1,5 @@
 // The compiler's own time grows with the length of straight-line code, not with its square. Processor time, the least
-// of some runs: eight times the code may take three times as long as eight times the time.
+// of some runs: eight times the code may take four times as long as eight times the time.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -74,7 +74,7 @@ TEST(StraightLine, TimeGrowsWithTheLengthOfTheCode) {
     const double some = seconds_for(code, kShort, 3), many = seconds_for(code, kFactor * kShort, 1);
     std::printf("code %d: %d times %.3f s, %d times %.3f s\n", static_cast<int>(code), kShort, some, kFactor * kShort,
                 many);
-    EXPECT_LT(many, 3 * kFactor * some + 0.2) << static_cast<int>(code);
+    EXPECT_LT(many, 4 * kFactor * some + 0.2) << static_cast<int>(code);
   }
 }
 

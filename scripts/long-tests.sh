@@ -12,7 +12,7 @@
 #   --no-build      runs what was built before
 #   --help          this text
 #
-# scripts/test.sh --full gives each part but models a minute. The random numbers start from the day's date: the output has
+# scripts/test.sh --full gives programs, inputs and flight a minute each. The random numbers start from the day's date: the output has
 # what repeats a failure.
 set -uo pipefail
 # shellcheck source=scripts/common.sh

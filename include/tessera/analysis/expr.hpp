@@ -81,7 +81,7 @@ class ExprPool {
 
   /// The value over the launch's argument slots; nullopt where an operation leaves 64 bits or divides by less than 1.
   std::optional<std::int64_t> evaluate(Expr e, std::span<const std::uint64_t> slots) const;
-  /// The same from the values of all expressions with lower numbers, among them its operands.
+  /// As above, from the values of all expressions with lower numbers, among them its operands.
   std::optional<std::int64_t> evaluate_node(Expr e, std::span<const std::uint64_t> slots,
                                             std::span<const std::optional<std::int64_t>> lower) const;
   /// Text with the arguments called `names[i]` ("arg3" beyond its end); "..." for what is beyond kMostNodesOfText.

@@ -31,7 +31,7 @@ enum class Cause : std::uint8_t {
 
 /// The tuning that the passes get; null for Form::Chosen.
 const passes::Tuning* tuning_of(Form form) noexcept;
-/// The same as text, "stores=view", and "opt-level=0" where that is not 3; empty for Form::Chosen.
+/// The tuning as text, "stores=view", and "opt-level=0" where that is not 3; empty for Form::Chosen.
 std::string text_of(Form form);
 /// For names of files: "fallback"; empty for Form::Chosen.
 const char* name_of(Form form) noexcept;

@@ -45,7 +45,8 @@ enum class WidthLimit {
 };
 struct AccessWidth {
   std::int64_t bytes = 0;  ///< that a thread moves at a time: vector_bytes()
-  /// What it would be if no element were outside (no WidthLimit::Mask): a tensor copy finds the end itself, and needs 16.
+  /// What it would be if no element were outside (no WidthLimit::Mask): a tensor copy finds the end itself, and
+  /// needs 16.
   std::int64_t in_bounds = 0;
   WidthLimit limit = WidthLimit::None;
 };

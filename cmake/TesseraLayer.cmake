@@ -42,6 +42,7 @@ function(tessera_layer folder)
     # Named as in #include, without the path of this clone: that would be a part of the cache key (compile_with_ccache.sh).
     list(TRANSFORM headers REPLACE "^${PROJECT_SOURCE_DIR}/include/(.*)" "<\\1>")
     tessera_precompile_layer(${target} ${headers})
+    tessera_join(${target})
   endif()
   # Installed and exported as tessera::<name>.
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})

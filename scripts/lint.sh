@@ -22,11 +22,11 @@ done
 cd "$root" || exit 1
 command -v "clang-tidy-$clang" >/dev/null || die "clang-tidy-$clang is not installed: apt-get install clang-tidy-$clang"
 
-# The compile commands come from a clang configuration; only the sources of the guide's programs are generated from it, and
-# not compiled.
-database=build/clang
+# The compile commands come from a clang configuration of everything; only the sources of the guide's programs are
+# generated from it, and nothing is compiled.
+database=build/lint
 mkdir -p build
-cmake --preset clang "-DCMAKE_CXX_COMPILER=clang++-$clang" >build/lint.log 2>&1 || { cat build/lint.log; exit 1; }
+cmake --preset clang -B $database "-DCMAKE_CXX_COMPILER=clang++-$clang" >build/lint.log 2>&1 || { cat build/lint.log; exit 1; }
 
 ninja -C "$database" guide_sources >build/lint.log || { cat build/lint.log; exit 1; }
 

@@ -6,7 +6,7 @@
 #
 #   --minutes N     the time of each part (default: 60). What has to be built comes on top
 #   --only PARTS    only these parts, comma-separated: programs, inputs, flight, products, scans, kernels,
-#                   models
+#                   models, sanitizers (all tests with the address and undefined-behaviour sanitizers, whatever they take)
 #   --write         adds the results to the table in docs/testing.md
 #   --jobs N        processes at a time (default: the processors, as memory allows)
 #   --no-build      runs what was built before
@@ -18,7 +18,7 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-minutes=60 known=programs,inputs,flight,products,scans,kernels,models parts='' write=no jobs='' build=yes
+minutes=60 known=programs,inputs,flight,products,scans,kernels,models,sanitizers parts='' write=no jobs='' build=yes
 while [ $# -gt 0 ]; do
   case $1 in
     --minutes) minutes=${2:?--minutes needs a number}; shift ;;
@@ -41,19 +41,19 @@ wanted() { [[ ,$parts, == *,$1,* ]]; }
 logs=build/long-tests
 mkdir -p $logs
 
-# -- building: programs come from build/dev, what the sanitizers watch from build/clang ----------------------------------
+# -- building: programs come from build/dev, what the sanitizers watch from build/clang and build/sanitizers ----------------------------------
 
 declare -A targets=([programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [kernels]=assembled_programs
-  [inputs]=fuzzers [models]=test_runtime_model)
-# build_in <preset> <parts> [cmake options]: what these parts need, if they are wanted.
+  [inputs]=fuzzers [models]=test_runtime_model [sanitizers]=all)
+# build_in <folder> <preset> <parts> [cmake options]: what these parts need, if they are wanted.
 build_in() {
-  local preset=$1 part needed=()
-  for part in $2; do wanted "$part" && needed+=("${targets[$part]}"); done
-  shift 2
+  local folder=$1 preset=$2 part needed=()
+  for part in $3; do wanted "$part" && needed+=("${targets[$part]}"); done
+  shift 3
   [ ${#needed[@]} -gt 0 ] || return 0
-  cmake --preset "$preset" "$@" >"$logs/$preset.configure.log" 2>&1 ||
-    { cat "$logs/$preset.configure.log"; die "cmake could not configure build/$preset"; }
-  ninja -C "build/$preset" -j "$jobs" "${needed[@]}" || die "the build failed"
+  cmake --preset "$preset" -B "build/$folder" "$@" >"$logs/$folder.configure.log" 2>&1 ||
+    { cat "$logs/$folder.configure.log"; die "cmake could not configure build/$folder"; }
+  ninja -C "build/$folder" -j "$jobs" "${needed[@]}" || die "the build failed"
 }
 build_parts() {
   local clang
@@ -63,10 +63,11 @@ build_parts() {
   need libgmock-dev gmock/gmock.h
   need mold mold
   need libboost-dev boost/asio.hpp
-  if wanted inputs || wanted models; then need_to_fuzz "$clang"; fi
+  if wanted inputs || wanted models || wanted sanitizers; then need_to_fuzz "$clang"; fi
   install_missing
-  build_in dev "programs flight products scans kernels"
-  build_in clang "inputs models" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
+  build_in dev dev "programs flight products scans kernels" $(wanted kernels && echo -DTESSERA_BUILD_GENERALITY=ON)
+  build_in clang clang "inputs models" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
+  build_in sanitizers clang "sanitizers" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 }
 [ $build = no ] || build_parts
 
@@ -94,6 +95,12 @@ do_kernels() {
 }
 do_models() {
   build/clang/tests/test_runtime_model --gtest_brief=1 --gtest_filter='Model*.*AtRandom*:ModelAtRandom.*:ModelFailures.OnTwoStreams'
+}
+# What build/clang leaves out of CI is tested here too.
+do_sanitizers() {
+  ctest --test-dir build/sanitizers --output-on-failure --no-tests=error -j "$jobs" -LE "structure|consumer|tileiras|reject" \
+    -E '^Model.*AtRandom|^ModelFailures.OnTwo|^pages' | grep -E 'tests passed|\*\*\*Failed|\*\*\*Exception|\*\*\*Timeout'
+  return "${PIPESTATUS[0]}"
 }
 
 failed=() rows=()

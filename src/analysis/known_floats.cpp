@@ -24,12 +24,12 @@ bool KnownFloat::finite() const { return !nan && (low > high || (std::isfinite(l
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kSmallestNormal = 0x1p-126;  ///< of f32: smaller divisors may be read as zero
 constexpr double kExpMargin = 1.01;           ///< for exponentials that a device computes less exactly
-constexpr KnownFloat kAnything{-kInfinity, kInfinity, true};
+constexpr KnownFloat kAnything{-kInf, kInf, true};
 
-KnownFloat exactly(double x) { return std::isnan(x) ? KnownFloat{kInfinity, -kInfinity, true} : KnownFloat{x, x}; }
+KnownFloat exactly(double x) { return std::isnan(x) ? KnownFloat{kInf, -kInf, true} : KnownFloat{x, x}; }
 
 KnownFloat either(const KnownFloat& a, const KnownFloat& b) {
   return {std::min(a.low, b.low), std::max(a.high, b.high), a.nan || b.nan};
@@ -40,7 +40,7 @@ KnownFloat rounded(Elem e, KnownFloat x) {
   return {ir::to_double(e, ir::from_double(e, x.low)), ir::to_double(e, ir::from_double(e, x.high)), x.nan};
 }
 
-KnownFloat of_constant(const Operation& op) {
+KnownFloat known_of_constant(const Operation& op) {
   const auto& dense = *op.attr(AttrName::value)->as<ir::DenseAttr>();
   const Elem e = dense.type.elem();
   const auto width = static_cast<std::size_t>(ir::info(e).bytes);
@@ -129,7 +129,7 @@ Compared comparisons_in(const ir::Function& f) {
     for (std::size_t side = 0; side < 2; ++side) {
       const Operation* other = behind_shapes(op.operand(1 - side)).def();
       if (other == nullptr || other->op() != Op::Constant) continue;
-      const KnownFloat c = of_constant(*other);
+      const KnownFloat c = known_of_constant(*other);
       KnownFloat& all = compared[behind_shapes(op.operand(side)).impl()];
       if (equality || !c.finite()) all = either(all, c);
     }
@@ -196,7 +196,7 @@ std::optional<KnownFloat> KnownFloatAnalysis::transfer(const Operation& op, std:
   const Elem elem = op.result(result).type().elem();
   const auto operand = [&](std::size_t i) { return known(op.operand(i)); };
   switch (op.op()) {
-    case Op::Constant: return of_constant(op);
+    case Op::Constant: return known_of_constant(op);
     case Op::Broadcast:
     case Op::Reshape:
     case Op::Permute:

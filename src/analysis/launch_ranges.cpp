@@ -4,7 +4,7 @@
 namespace tessera::analysis {
 namespace {
 
-constexpr std::int64_t kMaxDim = 0x7FFFFFFF;  // LaunchContract: a dimension is at most 2^31 - 1
+constexpr std::int64_t kLargestDim = 0x7FFFFFFF;  // LaunchContract: a dimension is at most 2^31 - 1
 
 }  // namespace
 
@@ -17,7 +17,7 @@ LaunchRanges::LaunchRanges(const LaunchContract& contract, const RangeMath& math
     // A block runs only where there is a piece for it, so no extent of the tensor of the pieces is 0.
     const bool pieces =
         a.tensor == contract.pieces_of_tensor || contract.tensors[static_cast<std::size_t>(a.tensor)].nonempty;
-    e.promise(e.arg(static_cast<int>(i)), {pieces ? 1 : 0, kMaxDim});
+    e.promise(e.arg(static_cast<int>(i)), {pieces ? 1 : 0, kLargestDim});
   }
   if (contract.pieces_of_tensor >= 0) count_pieces();
   if (contract.blocks_arg >= 0) {
@@ -36,7 +36,7 @@ void LaunchRanges::count_pieces() {
   ExprPool& e = math_.exprs();
   Expr total = e.constant(1);
   for (std::size_t a = 0; a < contract_->piece.size(); ++a) total = e.mul(total, pieces_along(static_cast<int>(a)));
-  e.promise(total, {1, kMaxDim});  // the launch rejects more pieces
+  e.promise(total, {1, kLargestDim});  // the launch rejects more pieces
   pieces_ = total;
 }
 

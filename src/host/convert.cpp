@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kChunk = 256;
 
 template <class T>
-T read(const std::byte* p) {
+T read_stored(const std::byte* p) {
   T v;
   std::memcpy(&v, p, sizeof v);
   return v;
@@ -115,7 +115,7 @@ void load(const std::byte* p, std::int64_t step, std::int64_t n, Chunk& c) {
   using Stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
   W* to = lane<W>(c);
   for (std::int64_t i = 0; i < n; ++i) {
-    const auto v = read<Stored>(p + i * step);
+    const auto v = read_stored<Stored>(p + i * step);
     if constexpr (std::is_same_v<T, bool>) {
       to[i] = v != 0;
     } else {
@@ -159,7 +159,7 @@ Store storer(ElementType from, ElementType to) {
 
 template <class U>
 void copy_row(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) write<U>(to + i * to_step, read<U>(from + i * from_step));
+  for (std::int64_t i = 0; i < n; ++i) write<U>(to + i * to_step, read_stored<U>(from + i * from_step));
 }
 
 /// One row of equal element types.

@@ -13,13 +13,13 @@ namespace {
 
 using detail::Family;
 
-struct Row {
+struct Meaning {
   Op op;
   std::uint8_t arity;
   Family family;
 };
 
-constexpr Row kRows[] = {
+constexpr Meaning kMeanings[] = {
     // Integers.
     {Op::AbsI, 1, Family::Integer},
     {Op::AddI, 2, Family::Integer},
@@ -84,17 +84,17 @@ constexpr Row kRows[] = {
 
 /// Rows by operation; arity 0: not elementwise. (Conditions are evaluated at every launch: no search.)
 constexpr auto kByOp = [] {
-  std::array<Row, 256> rows{};
-  for (const Row& row : kRows) rows[static_cast<std::size_t>(row.op)] = row;
+  std::array<Meaning, 256> rows{};
+  for (const Meaning& row : kMeanings) rows[static_cast<std::size_t>(row.op)] = row;
   return rows;
 }();
 
-const Row* find(Op op) {
-  const Row& row = kByOp[static_cast<std::size_t>(op)];
+const Meaning* find(Op op) {
+  const Meaning& row = kByOp[static_cast<std::size_t>(op)];
   return row.arity != 0 ? &row : nullptr;
 }
 
-Elem number(Type t) { return t.is_pointer() ? Elem::I64 : t.elem(); }
+Elem elem_or_address(Type t) { return t.is_pointer() ? Elem::I64 : t.elem(); }
 
 /// Operand whose element type decides the meaning.
 std::size_t deciding_operand(Op op) { return op == Op::Select || op == Op::Offset ? 1 : 0; }
@@ -113,20 +113,20 @@ void read_attributes(const Operation& op, ElementOp& e) {
 }  // namespace
 
 std::optional<ElementOp> element_op(const Operation& op) {
-  const Row* row = find(op.op());
+  const Meaning* row = find(op.op());
   if (!row || op.num_operands() != row->arity || op.num_results() != 1) return std::nullopt;
   const Type source = op.operand(deciding_operand(op.op())).type(), result = op.result().type();
   if (!source.is_tile() || !result.is_tile()) return std::nullopt;  // assume also takes views and tokens
   ElementOp e;
   e.op = op.op();
   e.arity = row->arity;
-  e.source = number(source);
-  e.result = number(result);
+  e.source = elem_or_address(source);
+  e.result = elem_or_address(result);
   if (e.op == Op::Offset) {
     const Type pointee = op.operand(0).type();
     e.pointee_bytes = info(pointee.elem()).bytes;
   }
-  if (e.op == Op::FPowI) e.exponent = number(op.operand(1).type());
+  if (e.op == Op::FPowI) e.exponent = elem_or_address(op.operand(1).type());
   read_attributes(op, e);
   return e;
 }
@@ -134,7 +134,7 @@ std::optional<ElementOp> element_op(const Operation& op) {
 bool has_element_semantics(const Operation& op) { return element_op(op).has_value(); }
 
 std::uint64_t evaluate_element(const ElementOp& op, std::span<const std::uint64_t> operands) {
-  const Row* row = find(op.op);
+  const Meaning* row = find(op.op);
   if (!row || operands.size() < row->arity)
     throw InternalError(std::string("evaluate_element: expected the operands of an elementwise operation, found ") +
                         std::string(info(op.op).mnemonic) + " with " + std::to_string(operands.size()));

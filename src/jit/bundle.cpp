@@ -28,8 +28,8 @@ namespace tessera::jit {
 namespace {
 
 constexpr char kMagic[8] = {'T', 'S', 'R', 'B', 'U', 'N', 'D', 'L'};
-constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kHeader = 16, kRow = 56, kChecksum = sizeof(Digest);
+constexpr std::uint32_t kBundleVersion = 1;
+constexpr std::size_t kBundleHeader = 16, kRow = 56, kBundleChecksum = sizeof(Digest);
 constexpr std::uint32_t kMostEntries = 1u << 20;
 
 struct Handle {
@@ -99,18 +99,18 @@ std::vector<Bundle> open_all() {
 Bundle::Bundle(const std::string& path) : path_(path) {
   const Handle file(std::fopen(path.c_str(), "rb"));
   if (!file.file) throw IoError(concat("cannot open the kernel bundle '", path, "': ", std::strerror(errno)));
-  std::vector<std::byte> head(kHeader);
+  std::vector<std::byte> head(kBundleHeader);
   if (!file.read(0, head) || std::memcmp(head.data(), kMagic, sizeof kMagic) != 0)
     reject(path, "is not a kernel bundle");
-  if (get(&head[8], 4) != kVersion) reject(path, "is of another version of Tessera");
+  if (get(&head[8], 4) != kBundleVersion) reject(path, "is of another version of Tessera");
   const std::uint64_t count = get(&head[12], 4);
   if (count > kMostEntries) reject(path, "is damaged");
   // Nothing is allocated for what the file does not hold.
-  if (file.size() < kHeader + count * kRow + kChecksum) reject(path, "is cut short");
-  std::vector<std::byte> table(count * kRow + kChecksum);
-  if (!file.read(kHeader, table)) reject(path, "is cut short");
+  if (file.size() < kBundleHeader + count * kRow + kBundleChecksum) reject(path, "is cut short");
+  std::vector<std::byte> table(count * kRow + kBundleChecksum);
+  if (!file.read(kBundleHeader, table)) reject(path, "is cut short");
   const Digest checksum = Sha256().add(head).add(std::span(table).first(count * kRow)).finish();
-  if (std::memcmp(checksum.data(), &table[count * kRow], kChecksum) != 0) reject(path, "is damaged");
+  if (std::memcmp(checksum.data(), &table[count * kRow], kBundleChecksum) != 0) reject(path, "is damaged");
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::byte* row = &table[i * kRow];
     Entry entry;
@@ -156,16 +156,16 @@ void write_bundle(const std::string& path, const std::vector<std::pair<CacheKey,
   std::sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
   const auto same = [](const auto* a, const auto* b) { return a->first == b->first; };
   entries.erase(std::unique(entries.begin(), entries.end(), same), entries.end());
-  std::vector<std::byte> head(kHeader + entries.size() * kRow), body;
+  std::vector<std::byte> head(kBundleHeader + entries.size() * kRow), body;
   std::memcpy(head.data(), kMagic, sizeof kMagic);
-  put(&head[8], kVersion, 4);
+  put(&head[8], kBundleVersion, 4);
   put(&head[12], entries.size(), 4);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto& [key, code] = *entries[i];
     const std::vector<std::byte> file = write_cache_file(key, code);
-    std::byte* row = &head[kHeader + i * kRow];
+    std::byte* row = &head[kBundleHeader + i * kRow];
     std::memcpy(row, key.data(), key.size());
-    put(row + 32, head.size() + kChecksum + body.size(), 8);
+    put(row + 32, head.size() + kBundleChecksum + body.size(), 8);
     put(row + 40, file.size(), 8);
     put(row + 48, sm_of(code.gpu), 4);
     const std::size_t at = body.size();

@@ -11,8 +11,8 @@ namespace tessera::jit {
 namespace {
 
 constexpr std::string_view kCubin = "TSRCUBIN", kNote = "TSRNOTES";
-constexpr std::uint32_t kVersion = 3;
-constexpr std::size_t kHeader = 56, kChecksum = sizeof(Digest);
+constexpr std::uint32_t kFileVersion = 3;
+constexpr std::size_t kFileHeader = 56, kChecksum = sizeof(Digest);
 constexpr std::uint64_t kMostMicroseconds = 365 * 86400 * std::uint64_t{1000000};  // of compiling one kernel
 
 std::vector<std::byte> description(const CachedCubin& code) {
@@ -26,9 +26,9 @@ std::vector<std::byte> description(const CachedCubin& code) {
 std::vector<std::byte> write(std::string_view magic, const CacheKey& key, std::span<const std::byte> text,
                              std::span<const std::byte> contents) {
   BytesOut out;
-  out.reserve(kHeader + text.size() + contents.size() + kChecksum);
+  out.reserve(kFileHeader + text.size() + contents.size() + kChecksum);
   out.bytes(std::as_bytes(std::span(magic)));
-  out.number(kVersion);
+  out.number(kFileVersion);
   out.number(static_cast<std::uint32_t>(text.size()));
   out.number(static_cast<std::uint64_t>(contents.size()));
   out.bytes(key);
@@ -43,13 +43,13 @@ struct Parts {
 };
 
 std::optional<Parts> read(std::string_view magic, std::span<const std::byte> file, const CacheKey* key) {
-  if (file.size() < kHeader + kChecksum) return std::nullopt;
+  if (file.size() < kFileHeader + kChecksum) return std::nullopt;
   const auto body = file.first(file.size() - kChecksum);
   const Digest checksum = sha256(body);
   if (std::memcmp(checksum.data(), file.data() + body.size(), kChecksum) != 0) return std::nullopt;
   BytesIn in(body);
   if (std::memcmp(in.bytes(magic.size()).data(), magic.data(), magic.size()) != 0) return std::nullopt;
-  if (in.number<std::uint32_t>() != kVersion) return std::nullopt;
+  if (in.number<std::uint32_t>() != kFileVersion) return std::nullopt;
   const auto text_bytes = in.number<std::uint32_t>();
   const auto content_bytes = in.number<std::uint64_t>();
   const auto found_key = in.bytes(sizeof(CacheKey));

@@ -19,7 +19,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kHeader = "{\"tessera tuning\":1,\"records\":";
+constexpr std::string_view kOpening = "{\"tessera tuning\":1,\"records\":";
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
 [[noreturn]] void fail(const std::string& path, std::size_t line, const std::string& what) {
@@ -56,8 +56,8 @@ std::vector<TuningRecord> parse(const std::string& path, const std::string& text
       continue;
     }
     int used = 0;
-    if (!found.starts_with(kHeader) || std::sscanf(text.c_str() + kHeader.size(), "%9zu}%n", &expected, &used) != 1 ||
-        kHeader.size() + static_cast<std::size_t>(used) != found.size()) {
+    if (!found.starts_with(kOpening) || std::sscanf(text.c_str() + kOpening.size(), "%9zu}%n", &expected, &used) != 1 ||
+        kOpening.size() + static_cast<std::size_t>(used) != found.size()) {
       fail(path, 1, "expected a file of tuning records (version 1), found something else");
     }
   }
@@ -115,7 +115,7 @@ void add(const std::string& path, const TuningRecord& record) {
   std::vector<TuningRecord> records;
   if (before) records = parse(path, *before);
   std::erase_if(records, [&](const TuningRecord& r) { return jit::same_subject(r, record); });
-  std::string text = concat(kHeader, records.size() + 1, "}\n");
+  std::string text = concat(kOpening, records.size() + 1, "}\n");
   for (const TuningRecord& r : records) text += jit::line_of(r) + '\n';
   replace(path, text + added + '\n');
 }

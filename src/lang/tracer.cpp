@@ -34,7 +34,7 @@ thread_local struct {
   std::string name;
   SourceLocation where;
 } last_trace;
-std::atomic<std::uint32_t> next_serial{0};
+std::atomic<std::uint32_t> last_serial{0};
 
 constexpr std::size_t kMaxDepth = 256;          // regions inside each other
 constexpr int kMaxNesting = 8;                  // kernels traced inside each other
@@ -134,7 +134,7 @@ struct Tracer::Impl {
   ir::Builder start;
   Operation* anchor = nullptr;
   SourceLocation where;
-  std::uint32_t serial = ++next_serial;
+  std::uint32_t serial = ++last_serial;
   Variables variables;
   std::vector<Scope> scopes;
   std::vector<Operation*> undecided;  ///< precise or approximate, by the uses of their results

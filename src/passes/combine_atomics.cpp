@@ -45,7 +45,7 @@ struct Update {
 // Values of f32 between these bounds are sums of three numbers of bf16, which has 8 significant bits: rounded, none
 // overflows, and the last bit of the last one is at least 2^-110, where bf16 has no denormal numbers.
 constexpr double kLeastSummed = 0x1p-87, kMostSummed = 0x1p127;
-constexpr int kParts = 3;
+constexpr int kPartsOfFloat = 3;
 
 constexpr int kDeepestChoice = 6;
 
@@ -221,7 +221,7 @@ class Combination {
           continue;
         }
         Value rest = reshaped(step_of(summands[i], k), {kStep, 1});
-        for (int part = all_[i].values ? kParts : 1; part > 0; --part) {
+        for (int part = all_[i].values ? kPartsOfFloat : 1; part > 0; --part) {
           const Value some_bits = all_[i].values ? converted(rest, Elem::BF16) : rest;
           if (part > 1) rest = binary(Op::SubF, rest, converted(some_bits, Elem::F32));  // exact
           multiply(chosen(columns, broadcast_to(b_, some_bits, columns.type().shape())), totals[i]);

@@ -40,10 +40,10 @@ using ir::Value;
 namespace {
 
 // What the choice depends on. Registers that the assembler takes: bench/notes/overlap_launches.md.
-constexpr int kHeldRegisters = 32;   // of a thread, for the tiles that it holds while it waits
-constexpr int kOtherRegisters = 40;  // of a thread: tiles of the other tensors, addresses
-constexpr int kInterleaved = 2;      // further iterations whose tiles a loop of a known length has in flight
-constexpr int kMostChosen = 2;       // iterations: more hide nothing that two do not (bench/notes/overlap_launches.md)
+constexpr int kHeldRegisters = 32;    // of a thread, for the tiles that it holds while it waits
+constexpr int kRegistersBeside = 40;  // of a thread: tiles of the other tensors, addresses
+constexpr int kInterleaved = 2;       // further iterations whose tiles a loop of a known length has in flight
+constexpr int kMostChosen = 2;        // iterations: more hide nothing that two do not (bench/notes/overlap_launches.md)
 constexpr std::int64_t kThreadsAWarp = 32;
 constexpr int kWarpsIfUnknown = 4;
 constexpr std::size_t kMostCopied = 400;  // operations of all peeled iterations
@@ -229,7 +229,7 @@ std::optional<EarlyTiles> early_tiles_of(Operation& loop, const Block& entry, in
   const auto size = static_cast<std::size_t>(std::distance(loop.region(0).begin(), loop.region(0).end()));
   if (iterations < 1 || size * static_cast<std::size_t>(iterations) > kMostCopied) return std::nullopt;
   const int interleaved = constant_int(loop.operand(1)) ? kInterleaved * step : 0;
-  const int registers = std::max(iterations * step, carried + step) + kOtherRegisters + interleaved;
+  const int registers = std::max(iterations * step, carried + step) + kRegistersBeside + interleaved;
   return EarlyTiles{&loop, tensor->address, tensor->loads, iterations, registers};
 }
 

@@ -86,7 +86,7 @@ void join_by(const Operation& op, Layouts& layouts) {
 
 /// A load or store of which a thread moves whole vectors along the tile's last axis, or single elements because the
 /// tile begins between two vectors; or a load in a loop that gathers.
-struct Moved {
+struct MovedTiles {
   Operation* op = nullptr;
   Value tile;                 ///< what is loaded or stored
   std::int64_t bytes = 0;     ///< of an element
@@ -103,9 +103,9 @@ bool follows_last_axis(const analysis::Access& access) {
   return tensor->result().type().strides()[axis] == 1;
 }
 
-std::vector<Moved> moved_tiles(ir::Function& f) {
+std::vector<MovedTiles> moved_tiles(ir::Function& f) {
   const analysis::Divisibility known(f);
-  std::vector<Moved> found;
+  std::vector<MovedTiles> found;
   ir::walk(f.body(), [&](Operation& op) {
     const auto access = analysis::access_of(op);
     if (!access || access->kind == analysis::AccessKind::Atomic || access->tile.num_elements() < kOwnLayout) return;
@@ -135,7 +135,7 @@ struct Group {
   /// elements instead of vectors.
   double through_shared = 0, instead_of_vectors = 0;
 
-  void add(const Moved& a) {
+  void add(const MovedTiles& a) {
     largest = std::max(largest, a.tile.type().num_elements());
     fewest = std::min(fewest, a.elements), most = std::max(most, a.elements);
     double moved = static_cast<double>(a.tile.type().num_elements());
@@ -153,7 +153,7 @@ struct Group {
     }
   }
   /// How many elements a thread is to move at a time in `a`. Pointers: a vector, or single ones.
-  std::int64_t chosen(const Moved& a) const {
+  std::int64_t chosen(const MovedTiles& a) const {
     if (largest < kWorthMatching || fewest == most) return a.elements;
     if (through_shared > instead_of_vectors) return 1;
     return a.by_view ? std::min(elements, a.elements) : a.elements;
@@ -218,13 +218,13 @@ bool match_widths(ir::Function& f) {
   });
   if (has_products) return false;  // their operands and results have layouts of their own
 
-  const std::vector<Moved> accesses = moved_tiles(f);
-  for (const Moved& a : accesses)
+  const std::vector<MovedTiles> accesses = moved_tiles(f);
+  for (const MovedTiles& a : accesses)
     if (a.gathers) layouts.join(analysis::access_of(*a.op)->pointers, a.tile);
   std::unordered_map<const ir::ValueImpl*, Group> groups;
-  for (const Moved& a : accesses) groups[layouts.root(a.tile.impl())].add(a);
+  for (const MovedTiles& a : accesses) groups[layouts.root(a.tile.impl())].add(a);
   std::optional<LessAligned> less;
-  for (const Moved& a : accesses) {
+  for (const MovedTiles& a : accesses) {
     const std::int64_t elements = groups[layouts.root(a.tile.impl())].chosen(a);
     if (a.elements == elements) continue;
     if (!less) less.emplace(f);

@@ -43,7 +43,7 @@ using ir::Value;
 
 namespace {
 
-constexpr std::int64_t kWorthIt = 256;  // elements
+constexpr std::int64_t kWorthPrefetching = 256;  // elements
 /// Limits of loads of several iterations at once (bench/notes/prefetch_loads.md). Of an iteration: the bytes that it
 /// loads, and the elements that it computes (128 for each thread of a warp: with more it does not wait for memory).
 constexpr std::int64_t kSmallStep = 1024, kMostComputed = 4096;
@@ -51,7 +51,7 @@ constexpr std::int64_t kSmallStep = 1024, kMostComputed = 4096;
 constexpr std::int64_t kBytesAhead = 4096, kMostIterations = 8, kMostUnrolled = 400;
 
 /// True for loops with step 1 and no early exit, without loops and products inside.
-bool is_simple(const Operation& loop) {
+bool is_simple_walk(const Operation& loop) {
   if (loop.op() != Op::For || loop.has_attr(AttrName::unsignedCmp) || constant_int(loop.operand(2)) != 1) return false;
   const Operation* end = loop.region(0).terminator();
   if (!end || end->op() != Op::Continue || leaves_early(loop)) return false;
@@ -86,7 +86,7 @@ class Ahead {
 
  private:
   static bool is_worth_it(const Operation& load, const analysis::Divisibility& known, bool wide) {
-    return load.op() == Op::LoadViewTko && load.result(0).type().num_elements() >= kWorthIt &&
+    return load.op() == Op::LoadViewTko && load.result(0).type().num_elements() >= kWorthPrefetching &&
            (wide || analysis::is_narrow(load, known));
   }
   static bool lies_inside(const Operation& load) {
@@ -258,7 +258,7 @@ bool prefetch_loads(ir::Function& f, bool wide) {
   std::vector<Found> loops;  // found before any is changed: the analysis is about these operations
   const analysis::Divisibility known(f);
   ir::walk(f.body(), [&](Operation& op) {
-    if (!is_simple(op)) return;
+    if (!is_simple_walk(op)) return;
     const std::int64_t several = iterations_at_once(op);
     loops.push_back({&op, Ahead(op, known, wide, several > 1), several});
   });

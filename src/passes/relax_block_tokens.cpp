@@ -33,7 +33,7 @@ using ir::Value;
 namespace {
 
 using Set = std::uint64_t;
-constexpr std::size_t kMost = 64;  // accesses of a block, and tokens that come from elsewhere
+constexpr std::size_t kAccessLimit = 64;  // accesses of a block, and tokens that come from elsewhere
 Set bit(std::size_t i) { return Set{1} << i; }
 
 /// Accesses of a block, and tokens from elsewhere, by number.
@@ -61,7 +61,7 @@ class Chains {
         number_[token_of(op).impl()] = accesses_.size();
         accesses_.push_back(&op);
       }
-    ok_ = accesses_.size() > 1 && accesses_.size() <= kMost;
+    ok_ = accesses_.size() > 1 && accesses_.size() <= kAccessLimit;
     for (std::size_t i = 0; ok_ && i < accesses_.size(); ++i) ok_ = order(i);
   }
 
@@ -113,7 +113,7 @@ class Chains {
       std::size_t i = 0;
       while (i < others_.size() && others_[i] != token) ++i;
       if (i == others_.size()) others_.push_back(token);
-      if (i >= kMost) return std::nullopt;
+      if (i >= kAccessLimit) return std::nullopt;
       w.others = bit(i);
     }
     return w;

@@ -44,7 +44,7 @@ Value emit(const analysis::Affine& form, Value i, Builder& b) {
   return total;
 }
 
-constexpr std::int64_t kWorthIt =
+constexpr std::int64_t kWorthSplitting =
     1024;  // elements that a branch works on; for fewer, a second copy of the body does not pay
 constexpr std::size_t kLargestBody = 400;  // operations: the body is copied
 /// Nesting of `and` and `or`, each of which may double the code before the loop.
@@ -55,9 +55,9 @@ struct Range {
   Value low, high;
 };
 
-class Splitter {
+class LoopSplitter {
  public:
-  Splitter(ir::Function& f, Operation& loop, const Certifier* certifier)
+  LoopSplitter(ir::Function& f, Operation& loop, const Certifier* certifier)
       : f_(f), loop_(loop), certifier_(certifier), b_(Builder::before(&loop)) {
     b_.loc = loop.loc;
   }
@@ -136,7 +136,7 @@ class Splitter {
         for (std::size_t i = 0; i < op.num_results(); ++i)
           if (op.result(i).type().is_tile()) largest = std::max(largest, op.result(i).type().num_elements());
       });
-    return largest >= kWorthIt;
+    return largest >= kWorthSplitting;
   }
 
   /// Iterations (some of them, at least) in which `condition` is `truth`.
@@ -348,7 +348,7 @@ bool split_loops(ir::Function& f, const Target& target, const Certifier* certifi
   bool changed = false;
   for (std::size_t n = loops.size();
        n-- > 0;) {  // inner loops first: copies of an outer loop then contain the split inner ones
-    Splitter s(f, *loops[n], certifier);
+    LoopSplitter s(f, *loops[n], certifier);
     // Operands of products are loaded by tensor copies, which check bounds at no cost.
     changed = s.at_branch() || (!has_product(*loops[n]) && s.at_ragged_end()) || changed;
   }

@@ -311,9 +311,9 @@ Share share_of_rest(const Operation& reduce, const Rest& rest) {
   }
 }
 
-class Splitter {
+class TileSplitter {
  public:
-  Splitter(const TileAxis& axis, const Plan& plan) : axis_(axis), plan_(plan), rest_(axis, plan) {
+  TileSplitter(const TileAxis& axis, const Plan& plan) : axis_(axis), plan_(plan), rest_(axis, plan) {
     copiers_.resize(plan.parts.size());
   }
 
@@ -463,7 +463,7 @@ bool split_one(ir::Function& f, const Certifier* certifier) {
     const TileAxis& axis = tried.emplace_back(seed.tile, seed.axis);
     if (!axis.ok()) continue;
     const auto plan = Planner(f, axis).plan();
-    if (plan && holds(*plan, f, certifier) && Splitter(axis, *plan).run()) return true;
+    if (plan && holds(*plan, f, certifier) && TileSplitter(axis, *plan).run()) return true;
   }
   return false;
 }

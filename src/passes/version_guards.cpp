@@ -39,7 +39,7 @@ constexpr std::size_t kMostOperations = 600;  // that are duplicated
 constexpr std::size_t kWorthVersions = 3;
 
 /// The indices start, start + 1, ..., last of one axis are below `extent`, all read as unsigned 32-bit numbers.
-struct Bound {
+struct MaskBound {
   Value start;  ///< null: 0
   std::int64_t steps = 0;
   Value extent;
@@ -48,7 +48,7 @@ struct Bound {
 constexpr int kDeepestMask = 6;  // nested `and`: one for each axis
 
 /// Reads a mask as a conjunction of bounds; false if it has any other form.
-bool bounds_of(Value mask, std::vector<Bound>& bounds, int depth = kDeepestMask) {
+bool bounds_of(Value mask, std::vector<MaskBound>& bounds, int depth = kDeepestMask) {
   const Operation* op = behind_shapes(mask).def();
   if (!op || depth == 0) return false;
   if (op->op() == Op::AndI)
@@ -57,7 +57,7 @@ bool bounds_of(Value mask, std::vector<Bound>& bounds, int depth = kDeepestMask)
       op->enum_attr<ir::Signedness>(AttrName::signedness) != ir::Signedness::Unsigned ||
       op->enum_attr<ir::ComparisonPredicate>(AttrName::comparison_predicate) != ir::ComparisonPredicate::Less)
     return false;
-  Bound bound{{}, 0, behind_shapes(op->operand(1))};
+  MaskBound bound{{}, 0, behind_shapes(op->operand(1))};
   const Value places = behind_shapes(op->operand(0));
   const auto counts = [](Value v) { return v.def() && v.def()->op() == Op::Iota ? v.type().num_elements() : 0; };
   if (places.type().rank() == 0) {
@@ -95,7 +95,7 @@ class Versions {
     b.loc = first->loc;
     Value inside;
     for (const Masked& m : masked_)
-      for (const Bound& bound : m.bounds) {
+      for (const MaskBound& bound : m.bounds) {
         const Value holds = emit(bound, b, *first);
         inside = inside ? b.create(Op::AndI, {inside, holds}, {holds.type()})->result() : holds;
       }
@@ -106,16 +106,16 @@ class Versions {
  private:
   struct Masked {
     Operation* load;
-    std::vector<Bound> bounds;
+    std::vector<MaskBound> bounds;
   };
 
   void find_masks(const Operation& first) {
     for (Operation& op : block_) {
       const auto access = op.op() == Op::LoadPtrTko ? analysis::access_of(op) : std::nullopt;
       if (!access || !access->mask) continue;
-      std::vector<Bound> bounds;
+      std::vector<MaskBound> bounds;
       if (!bounds_of(access->mask, bounds)) continue;
-      const bool known = std::all_of(bounds.begin(), bounds.end(), [&](const Bound& bound) {
+      const bool known = std::all_of(bounds.begin(), bounds.end(), [&](const MaskBound& bound) {
         return can_stand_before(bound.extent, first) && (!bound.start || can_stand_before(bound.start, first));
       });
       if (known) masked_.push_back({&op, std::move(bounds)});
@@ -152,7 +152,7 @@ class Versions {
     return size;
   }
 
-  Value emit(const Bound& bound, Builder& b, Operation& first) {
+  Value emit(const MaskBound& bound, Builder& b, Operation& first) {
     move_before(bound.extent, first);
     const Value extent = as_i64(b, bound.extent, ir::Signedness::Unsigned);
     Value last = b.constant_int(Elem::I64, bound.steps);

@@ -329,8 +329,8 @@ TEST(CertifyOperations, NumbersOfBlocks) {
 }
 
 /// Blocks of pieces of 16 of a tensor with one axis.
-struct OfPieces : Asking {
-  OfPieces(bool wide, bool is_expected) {
+struct CountsPieces : Asking {
+  CountsPieces(bool wide, bool is_expected) {
     pointer(Elem::F32);
     const Value dim = arg(Elem::I64);
     arg(Elem::I64);
@@ -358,7 +358,7 @@ struct OfPieces : Asking {
     judge();
   }
 };
-TEST(CertifyOperations, NumbersOfBlocksOfPieces) { const OfPieces one(false, true), wide(true, false); }
+TEST(CertifyOperations, NumbersOfBlocksOfPieces) { const CountsPieces one(false, true), wide(true, false); }
 
 TEST(CertifyOperations, AssumptionsHoldBehindThem) {
   Asking k;

@@ -67,8 +67,8 @@ TEST(CertifySoundness, WhatIsCertifiedOfRandomProgramsHolds) {
     std::printf("kind %zu: %zu of %zu claims certified\n", kind, certified[kind], asked[kind]);
     const auto of = static_cast<ClaimKind>(kind);
     const bool is_made = of != ClaimKind::ManyPieces && of != ClaimKind::FewPieces;
-    EXPECT_GE(certified[kind], is_made ? rounds(5) : 0u) << "this test has seen nothing of kind " << kind;
-    EXPECT_GE(asked[kind] - certified[kind], is_made ? rounds(5) : 0u) << "all are true, of kind " << kind;
+    EXPECT_GE(certified[kind], is_made && !kSanitizer ? 5u : 0u) << "this test has seen nothing of kind " << kind;
+    EXPECT_GE(asked[kind] - certified[kind], is_made && !kSanitizer ? 5u : 0u) << "all are true, of kind " << kind;
   }
 }
 

@@ -11,12 +11,12 @@
 namespace tessera::ir {
 namespace {
 
-const std::string kFolder = TESSERA_TEST_DATA "/ir/golden/";
+const std::string kTextFolder = TESSERA_TEST_DATA "/ir/golden/";
 
 /// Case -> lines of its text, blanks at line ends dropped.
 std::map<std::string, std::string> reference() {
   std::map<std::string, std::string> texts;
-  std::ifstream in(kFolder + "text.txt");
+  std::ifstream in(kTextFolder + "text.txt");
   std::string current;
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with("=== "))
@@ -30,7 +30,7 @@ std::map<std::string, std::string> reference() {
 TEST(Print, EveryCaseEqualsNvidiasDisassembler) {
   const auto texts = reference();
   ASSERT_GT(texts.size(), 40u);
-  std::ifstream in(kFolder + "cases.txt");
+  std::ifstream in(kTextFolder + "cases.txt");
   for (const auto& [name, lines] : testing::read_cases(in)) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(texts.contains(name));

@@ -14,8 +14,6 @@ using ir::Value;
 
 namespace {
 
-const passes::Target kHopper{90, 132};
-
 /// A kernel that stores what it loads.
 struct Copy {
   Kernel k;

@@ -29,8 +29,6 @@ void expect_same_in_pieces(int blocks, const A&... arguments) {
 }
 
 /// Numbers that differ, some negative.
-float number(std::int64_t i) { return static_cast<float>((i * 37) % 101 - 50) / 8.0f; }
-
 void softmax_row(Mut<f32, 1, 32> y, In<f32, dyn, dyn> x) {
   auto t = x.load_like(y, pad::neg_inf);
   t = exp(t - max(t, axis<1>));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/rounds.hpp"
 #include "passes/passed.hpp"
 
 namespace tessera::test {
@@ -142,7 +143,7 @@ TEST(CombineAtomics, NonFiniteFloatsStayAtTheirPlace) {
 /// Whole numbers, whose squares add up exactly, and values that are not finite, of any lengths, at any places, inside
 /// and outside of each tensor.
 TEST(CombineAtomics, AnyPlacesAndValues) {
-  for (std::int64_t seed = 1; seed <= 40; ++seed) {
+  for (std::int64_t seed = 1; seed <= static_cast<std::int64_t>(rounds(40)); ++seed) {
     const auto random = [seed](std::int64_t i) {
       auto bits = static_cast<std::uint64_t>(i * 1000003 + seed) * 0x9e3779b97f4a7c15u;
       bits ^= bits >> 29;

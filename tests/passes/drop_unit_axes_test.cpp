@@ -10,8 +10,6 @@
 namespace tessera::test {
 namespace {
 
-float number(std::int64_t i) { return static_cast<float>((i * 37) % 101 - 50) / 8.0f; }
-
 template <int B, class T, class O>
 void product_kernel(Mut<O, B, 16, 16> c, In<T, dyn, dyn, dyn> a, In<T, dyn, dyn, dyn> b) {
   auto A = a.tiles(shape<B, 16, 8>);

@@ -17,8 +17,6 @@ using ir::Value;
 
 namespace {
 
-const passes::Target kHopper{90, 132};
-
 /// What the pass decides; the module stays legal.
 passes::Choices choices_of(Kernel& k, ir::Function& f) {
   passes::Tuning tuning;

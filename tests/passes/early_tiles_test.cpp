@@ -18,7 +18,6 @@ using ir::Value;
 
 namespace {
 
-const passes::Target kHopper{90, 132};
 constexpr int kRows = 4, kTile = 64;
 
 /// What differs from a loop that can be peeled.

@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "base/rounds.hpp"
 #include "kernels/programs/scan_kernels.hpp"
 #include "passes/pass_support.hpp"
 #include "tessera/codegen/cpu/program.hpp"
@@ -317,11 +318,13 @@ void expect_same_for_all(bool beside_product) {
   const Along all[] = {{{2, 4}, 0},   {{4, 2}, 1},    {{4, 16}, 1},    {{32, 2}, 0},    {{2, 64}, 1},   {{128, 2}, 0},
                        {{2, 256}, 1}, {{2, 8, 4}, 1}, {{16, 2, 2}, 0}, {{2, 4, 32}, 2}, {{4, 64, 2}, 1}};
   std::mt19937_64 random(39);
+  std::size_t number = 0;
   for (const ElementType element : kElements)
     for (const ScanFunction function : kFunctions)
       for (const Along& a : all)
         for (const bool backward : {false, true})
-          expect_same({element, a.shape, a.axis, backward, function, ScanPlace::Alone}, beside_product, random);
+          if (number++ % test::one_in(8) == 0)
+            expect_same({element, a.shape, a.axis, backward, function, ScanPlace::Alone}, beside_product, random);
 }
 TEST(ExpandScans, InPartsResultsAreThoseOfTheScan) { expect_same_for_all(false); }
 TEST(ExpandScans, InHalvesBesideAProductResultsAreThoseOfTheScan) { expect_same_for_all(true); }

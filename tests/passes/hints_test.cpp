@@ -21,8 +21,6 @@ using ir::Value;
 
 namespace {
 
-const passes::Target kHopper{90, 132};
-
 passes::Choices choose(ir::Function& f, passes::Target target = kHopper, passes::Tuning tuning = {}) {
   return passes::choose_hints(f, target, tuning);
 }

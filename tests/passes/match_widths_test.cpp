@@ -9,8 +9,6 @@
 namespace tessera::test {
 namespace {
 
-float number(std::int64_t i) { return static_cast<float>((i * 37) % 101 - 50) / 8.0f; }
-
 template <class T>
 Array<T> numbers(std::vector<std::int64_t> dims) {
   return Array<T>(std::move(dims)).each([](std::int64_t i) { return T(number(i)); });

@@ -37,18 +37,18 @@ void narrow(Mut<f32, 16, 4> y, In<f32, dyn, dyn> x) {
   y.store(x.gather(iota<i32, 16, 1>(axis<0>) + i, columns));
 }
 
-float number(std::int64_t i) { return static_cast<float>(i * 37 % 1009); }
+float whole_number(std::int64_t i) { return static_cast<float>(i * 37 % 1009); }
 
 int permutations(const Passed& p) { return count(*p.module, ir::Op::Permute); }
 
 TEST(OrderGathers, EveryElementStaysWhatItWas) {
   for (const std::int64_t rows : {3, 8})
     for (const std::int64_t columns : {5, 16, 40}) {
-      const auto y = Array<float>({rows, columns}, 5), x = Array<float>({6, 19}).each(number);
+      const auto y = Array<float>({rows, columns}, 5), x = Array<float>({6, 19}).each(whole_number);
       const int blocks = static_cast<int>((rows + 3) / 4 * ((columns + 15) / 16));
       EXPECT_GT(permutations(expect_same<&mirrored>({}, blocks, y, x)), 0);
       const auto z = Array<float>({2, rows, columns}, 5);
-      const auto images = Array<float>({2, rows, columns}).each(number);
+      const auto images = Array<float>({2, rows, columns}).each(whole_number);
       EXPECT_GT(permutations(expect_same<&interpolated>({}, 2 * blocks, z, images)), 0);
     }
 }

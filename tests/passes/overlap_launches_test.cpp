@@ -16,8 +16,6 @@ using ir::Value;
 
 namespace {
 
-const passes::Target kHopper{90, 132};
-
 bool overlapped(Kernel& k, ir::Function& f, const passes::Target& target = kHopper) {
   const std::string before = k.text();
   passes::Tuning tuning;

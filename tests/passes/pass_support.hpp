@@ -10,6 +10,9 @@
 
 namespace tessera::test {
 
+/// A GPU with the compute capability 9.0 and 132 SMs: the target of tests that need one.
+inline constexpr passes::Target kHopper{90, 132};
+
 inline std::string problems_of(const ir::Module& module) {
   std::string text;
   for (const auto& d : ir::verify(module)) text += d.message + "\n";

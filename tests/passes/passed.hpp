@@ -10,6 +10,9 @@
 
 namespace tessera::test {
 
+/// The i-th of numbers for inputs: multiples of 1/8 from -6.25 to 6.25, of which no 101 in a row repeat.
+inline float number(std::int64_t i) { return static_cast<float>((i * 37) % 101 - 50) / 8.0f; }
+
 struct Passed {
   std::unique_ptr<ir::Module> module;
   passes::Choices choices;

@@ -10,7 +10,6 @@ using ir::Operation;
 
 namespace {
 
-const passes::Target kHopper{90, 132};
 using Scores = ProductLoop::Scores;
 
 bool pipelined(ProductLoop& l) {

@@ -18,6 +18,8 @@
 namespace tessera::passes {
 namespace {
 
+using test::kHopper;
+
 std::unique_ptr<ir::Module> softmax() {
   lang::TensorFacts facts;
   facts.unit_axis = 1;
@@ -25,8 +27,6 @@ std::unique_ptr<ir::Module> softmax() {
   specialization.tensors = {facts, facts};
   return std::move(lang::trace<api_kernels::softmax<256>>(specialization).module);
 }
-
-constexpr Target kHopper{90, 132};
 
 /// Notes what ran and what it made.
 struct Notes final : PassObserver {

@@ -8,8 +8,6 @@
 namespace tessera::test {
 namespace {
 
-float number(std::int64_t i) { return static_cast<float>((i * 37) % 101 - 50) / 8.0f; }
-
 passes::Tuning guards(std::optional<int> asked) {
   passes::Tuning t;
   t.guards = asked;

@@ -6,8 +6,6 @@
 namespace tessera::test {
 namespace {
 
-float number(std::int64_t i) { return static_cast<float>((i * 37) % 101 - 50) / 8.0f; }
-
 template <class T, int M, int N, int K>
 void product(MutTiles<f32, M, N> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b) {
   auto A = a.tiles(shape<M, K>);

@@ -1,6 +1,7 @@
 // Split loops compute what the whole loop computed, wherever its bounds lie and whether or not its arithmetic wraps.
 #include <random>
 
+#include "base/rounds.hpp"
 #include "passes/accepting.hpp"
 #include "passes/product_loop.hpp"
 #include "tessera/codegen/cpu/program.hpp"
@@ -95,7 +96,7 @@ std::int32_t edge(std::mt19937& rng) {
 TEST(SplitLoops, ComputeTheSameForAllBoundsAndLimits) {
   std::mt19937 rng(20261121);
   std::size_t split = 0;
-  for (int round = 0; round < 150; ++round) {
+  for (std::uint64_t round = 0; round < rounds(150); ++round) {
     const auto random_comparison = [&] {
       constexpr std::int64_t kCoefficients[] = {1, -1, 3, 64, -128};
       return Compared{kCoefficients[rng() % 5], static_cast<std::int64_t>(rng() % 5) - 2,
@@ -123,7 +124,7 @@ TEST(SplitLoops, ComputeTheSameForAllBoundsAndLimits) {
           << whole.k.text() << parts.k.text();
     }
   }
-  EXPECT_GE(split, 100u) << "most of these loops can be split";
+  EXPECT_GE(split, rounds(100)) << "most of these loops can be split";
 }
 
 /// A condition that holds where one comparison does, or at another limit too, is only known to be true.

@@ -4,6 +4,7 @@
 #include <array>
 #include <random>
 
+#include "base/rounds.hpp"
 #include "passes/passed.hpp"
 #include "tessera/passes/passes.hpp"
 
@@ -221,7 +222,7 @@ void compare_some() {
   constexpr std::int64_t kBounds[] = {1, 63, 64, 65, 96, 97, 128, 129, 150, 160, 161, 192, 193, 256};  // of 256
   int split = 0, may = 0;
   constexpr unsigned kFirst = 100 * sizeof(T) + 1000 * R;
-  for (seed = kFirst; seed < kFirst + 40; ++seed) {
+  for (seed = kFirst; seed < kFirst + rounds(40); ++seed) {
     SCOPED_TRACE("kernel " + std::to_string(seed));
     const Recorded r = recorded<&dice<T, R>>();
     std::mt19937 random(seed);

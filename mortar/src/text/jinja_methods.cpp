@@ -14,7 +14,7 @@ using tessera::concat;
 namespace {
 
 using Method = Value (*)(Machine&, const Value& self, const Arguments&);
-struct Row {
+struct MethodRow {
   std::string_view name;
   Method method;
 };
@@ -167,7 +167,7 @@ Value as_filter(Machine& m, const Value& self, const Arguments& a) {
 }
 constexpr const char *kLower = "lower", *kUpper = "upper", *kCapitalize = "capitalize", *kReplace = "replace";
 
-constexpr Row kString[] = {
+constexpr MethodRow kString[] = {
     {"split", [](Machine& m, const Value& s, const Arguments& a) { return split(m, s, a, false); }},
     {"rsplit", [](Machine& m, const Value& s, const Arguments& a) { return split(m, s, a, true); }},
     {"strip",
@@ -227,7 +227,7 @@ Value get(Machine&, const Value& self, const Arguments& a) {
   return b.get(1) != nullptr ? *b.get(1) : Value(None{});
 }
 
-constexpr Row kDict[] = {
+constexpr MethodRow kDict[] = {
     {"get", get},
     {"keys", [](Machine&, const Value& s, const Arguments&) { return view(s, Sequence::Keys); }},
     {"values", [](Machine&, const Value& s, const Arguments&) { return view(s, Sequence::Values); }},
@@ -244,7 +244,7 @@ Value index(Machine& m, const Value& self, const Arguments& a) {
   return static_cast<std::int64_t>(found - items.begin());
 }
 
-constexpr Row kList[] = {
+constexpr MethodRow kList[] = {
     {"index", index},
     {"count",
      [](Machine& m, const Value& s, const Arguments& a) -> Value {
@@ -259,7 +259,7 @@ constexpr Row kList[] = {
 constexpr std::string_view kChanging[] = {"append", "extend", "insert", "remove",     "sort",   "reverse",
                                           "pop",    "clear",  "update", "setdefault", "popitem"};
 
-std::span<const Row> rows(const Value& self) {
+std::span<const MethodRow> rows(const Value& self) {
   if (self.is_string()) return kString;
   if (self.dict() != nullptr) return kDict;
   if (self.list() != nullptr && self.list()->has_index()) return kList;
@@ -278,11 +278,12 @@ bool is_changing(const Value& self, std::string_view name) {
 
 bool has_method(const Value& self, std::string_view name) {
   const auto all = rows(self);
-  return is_changing(self, name) || std::any_of(all.begin(), all.end(), [&](const Row& r) { return r.name == name; });
+  return is_changing(self, name) ||
+         std::any_of(all.begin(), all.end(), [&](const MethodRow& r) { return r.name == name; });
 }
 
 Value call_method(Machine& machine, const Value& self, const std::string& name, const Arguments& arguments) {
-  for (const Row& row : rows(self)) {
+  for (const MethodRow& row : rows(self)) {
     if (row.name != name) continue;
     // Most methods go over the whole text; those that look at one end of it, over what they look for.
     const bool at_end = name == "startswith" || name == "endswith";

@@ -10,7 +10,7 @@
 namespace mortar::text::jinja {
 namespace {
 
-constexpr int kMostNested = 60, kMostDeep = 150;
+constexpr int kDeepestExpression = 60, kMostDeep = 150;
 
 std::string shown(const Token& token) {
   switch (token.kind) {
@@ -34,8 +34,8 @@ void ExpressionParser::wrong(std::string_view expected) const {
 }
 
 void ExpressionParser::deeper() {
-  if (++nesting_ > kMostNested)
-    fail(tessera::concat("expected at most ", kMostNested, " levels of brackets and blocks, found more"));
+  if (++nesting_ > kDeepestExpression)
+    fail(tessera::concat("expected at most ", kDeepestExpression, " levels of brackets and blocks, found more"));
 }
 
 bool ExpressionParser::skip_op(std::string_view text) { return is_op(text) && (++at_, true); }

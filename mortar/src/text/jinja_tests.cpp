@@ -13,7 +13,7 @@ using tessera::concat;
 namespace {
 
 using Test = bool (*)(Machine&, const Value&, const Arguments&);
-struct Row {
+struct NamedTest {
   std::string_view name;
   int arguments;
   Test test;
@@ -67,7 +67,7 @@ bool cased(const std::string& text, bool upper) {
     (void)a;                                                 \
     return expression;                                       \
   }
-constexpr Row kTests[] = {
+constexpr NamedTest kTests[] = {
     {"defined", 0, MORTAR_TEST(!v.is_undefined())},
     {"undefined", 0, MORTAR_TEST(v.is_undefined())},
     {"none", 0, MORTAR_TEST(v.is_none())},
@@ -99,8 +99,9 @@ constexpr Row kTests[] = {
 };
 #undef MORTAR_TEST
 
-const Row* find_test(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kTests), std::end(kTests), [&](const Row& r) { return r.name == name; });
+const NamedTest* find_test(std::string_view name) {
+  const auto* found =
+      std::find_if(std::begin(kTests), std::end(kTests), [&](const NamedTest& r) { return r.name == name; });
   return found == std::end(kTests) ? nullptr : found;
 }
 
@@ -146,7 +147,7 @@ Value make_namespace(const Arguments& a) {
 bool has_test(std::string_view name) { return find_test(name) != nullptr; }
 
 bool Machine::test(const std::string& name, const Value& value, const Arguments& arguments) {
-  const Row* row = find_test(name);
+  const NamedTest* row = find_test(name);
   if (row == nullptr) throw TemplateFailure(concat("expected a test that this version knows, found '", name, "'"));
   if (static_cast<int>(arguments.positional.size()) != row->arguments || !arguments.named.empty())
     throw TemplateFailure(concat("is ", name, ": expected ", row->arguments, " arguments, found ",

@@ -12,7 +12,7 @@
 namespace mortar::text::jinja {
 namespace {
 
-constexpr int kMostNested = 120;
+constexpr int kDeepestValue = 120;
 constexpr std::size_t kMostKey = std::size_t{1} << 20;     // of a tuple, with the text in it
 constexpr std::size_t kMostValues = std::size_t{1} << 20;  // in one list or dict, with all that is within it
 
@@ -51,9 +51,9 @@ void contain(Container& container, const Value& v) {
   container.work += v.work();
   if (container.size > kMostValues)
     throw TemplateFailure(tessera::concat("expected lists and dicts of at most ", kMostValues, " values, found more"));
-  if (container.depth > kMostNested)
+  if (container.depth > kDeepestValue)
     throw TemplateFailure(
-        tessera::concat("expected lists and dicts nested at most ", kMostNested, " deep, found more"));
+        tessera::concat("expected lists and dicts nested at most ", kDeepestValue, " deep, found more"));
 }
 
 /// Equality of views of dicts: of keys and of items without their order; values are equal to nothing but themselves.

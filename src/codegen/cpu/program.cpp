@@ -20,7 +20,7 @@
 namespace tessera::cpu {
 namespace {
 
-constexpr std::size_t kAlign = 64;
+constexpr std::size_t kMemoryAlign = 64;
 
 /// Chunks per thread: enough that threads finish together although blocks differ in cost.
 constexpr std::uint64_t kChunksPerThread = 16;
@@ -32,8 +32,8 @@ class Arena {
     if (bytes > size_) {
       memory_.reset();
       size_ = 0;
-      const std::size_t rounded = (bytes + kAlign - 1) / kAlign * kAlign;
-      memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, rounded)));
+      const std::size_t rounded = (bytes + kMemoryAlign - 1) / kMemoryAlign * kMemoryAlign;
+      memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kMemoryAlign, rounded)));
       if (memory_ == nullptr)
         throw DeviceError(
             concat("the CPU backend needs ", rounded, " bytes for the tiles of one thread: out of memory"));
@@ -61,11 +61,11 @@ class ProgramImpl final : public Program {
         uniform_(std::move(t.uniform)),
         block_(std::move(t.block)),
         globals_(std::move(t.globals)),
-        constants_(t.constants.size() + kAlign) {
+        constants_(t.constants.size() + kMemoryAlign) {
     fuse_chains(t.buffers, uniform_, block_);
     arena_bytes_ = static_cast<std::size_t>(plan_buffers(t.buffers, uniform_, block_));
     const auto address = reinterpret_cast<std::uintptr_t>(constants_.data());
-    constant_base_ = constants_.data() + ((address + kAlign - 1) / kAlign * kAlign - address);
+    constant_base_ = constants_.data() + ((address + kMemoryAlign - 1) / kMemoryAlign * kMemoryAlign - address);
     if (!t.constants.empty()) std::memcpy(constant_base_, t.constants.data(), t.constants.size());
     for (const BufferInfo& b : t.buffers) {
       places_.push_back({b.kind, b.where});

@@ -18,7 +18,8 @@ function(tessera_mortar_test name)
   gtest_discover_tests(${name} TEST_FILTER -FakeDriver.* PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
 endfunction()
 
-file(GLOB mortar_text_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/text/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/files/*_test.cpp)
+file(GLOB mortar_text_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/text/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/files/*_test.cpp
+     ${CMAKE_CURRENT_LIST_DIR}/answer/*_test.cpp)
 tessera_mortar_test(test_mortar_text LINK mortar_text SOURCES ${mortar_text_tests})
 
 # Differential tests against Hugging Face tokenizers and jinja2: skipped where Python has them not.

@@ -37,6 +37,8 @@ std::int64_t activation_bytes(const ModelConfig& model, std::int64_t prefill_tok
 inline constexpr int kPage = 64;
 /// Tokens of a step over prompts, if nothing else is chosen.
 inline constexpr std::int64_t kDefaultPrefill = 512;
+/// Tokens of prompts that a step computes beside few answers, if nothing else is chosen.
+inline constexpr std::int64_t kDefaultMixed = 128;
 
 /// Device memory in bytes, without what this process uses.
 struct DeviceMemory {

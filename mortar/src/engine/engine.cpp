@@ -192,7 +192,7 @@ void Engine::State::publish(Sequence& s) {
 Token Engine::State::add_token(Sequence& s, TokenId id) {
   s.tokens.push_back(id);
   ++stats.generated_tokens;
-  Token token{s.id, id, {}, {}, {}, {}};
+  Token token{.sequence = s.id, .id = id};
   const auto ends = [id](const auto& ids) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
   const bool eos = (!s.request.ignore_eos && ends(model.generation.eos_ids)) || ends(s.request.stop_ids);
   if (eos) {

@@ -21,7 +21,15 @@ std::uint64_t drawn_seed() {
 
 }  // namespace
 
-const char* name_of(FinishReason reason) noexcept { return reason == FinishReason::Stop ? "stop" : "length"; }
+const char* name_of(FinishReason reason) noexcept {
+  switch (reason) {
+    case FinishReason::Stop: return "stop";
+    case FinishReason::Length: return "length";
+    case FinishReason::Cancelled: return "cancelled";
+    case FinishReason::Failed: break;
+  }
+  return "failed";
+}
 
 EngineOptions Engine::State::checked(EngineOptions o, const ModelConfig& model) {
   if (o.strict && model.hidden > kMostStrictHidden)
@@ -84,6 +92,10 @@ void Engine::State::check_request(const Request& r) const {
     if (!is_utf8(stop)) fail("stop: expected texts in UTF-8, found one with other bytes");
   }
   mortar::check(r.sampling, model.config.vocabulary);
+  if (r.min_tokens > 0 || !r.banned_ids.empty() || !r.allowed_ids.empty() || r.thinking_budget >= 0 || r.constraint ||
+      r.choices != 1 || !r.cache_salt.empty() || r.priority != 0 || r.tell_cancelled ||
+      r.sampling.frequency_penalty != 0)
+    fail("the request has an option that this version does not have yet");
 }
 
 Engine::Engine(Model model, const EngineOptions& options)
@@ -106,7 +118,7 @@ SequenceId Engine::submit(Request request, OnToken on_token) {
   return s->id;
 }
 
-bool Engine::cancel(SequenceId id) {
+bool Engine::cancel(SequenceId id, std::string) {
   const auto is = [id](const SequencePtr& s) { return s->id == id; };
   if (const auto at = std::find_if(state_->running.begin(), state_->running.end(), is); at != state_->running.end()) {
     (*at)->ended = true;
@@ -176,11 +188,15 @@ std::vector<float> Engine::log_likelihoods(const std::vector<TokenId>& ids) {
   return all;
 }
 
-std::int64_t Engine::running() const noexcept { return static_cast<std::int64_t>(state_->running.size()); }
-std::int64_t Engine::waiting() const noexcept { return static_cast<std::int64_t>(state_->waiting.size()); }
-std::int64_t Engine::free_pages() const noexcept { return state_->pages.free(); }
+std::int64_t Engine::running() const { return static_cast<std::int64_t>(state_->running.size()); }
+std::int64_t Engine::waiting() const { return static_cast<std::int64_t>(state_->waiting.size()); }
+std::int64_t Engine::free_pages() const { return state_->pages.free(); }
 std::int64_t Engine::total_pages() const noexcept { return state_->pages.count(); }
-const EngineStats& Engine::stats() const noexcept { return state_->stats; }
+EngineStats Engine::stats() const { return state_->stats; }
+bool Engine::wait(std::chrono::milliseconds) { return running() + waiting() > 0; }
+void Engine::serve(const std::stop_token& stop) {
+  while (!stop.stop_requested() && step()) {}
+}
 const Model& Engine::model() const noexcept { return state_->model; }
 
 }  // namespace mortar

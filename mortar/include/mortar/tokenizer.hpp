@@ -48,7 +48,8 @@ class Tokenizer {
   /// One more than the largest id.
   TokenId size() const;
 
-  struct State;  ///< internal
+  struct State;                                   ///< internal
+  const State& state() const { return *state_; }  ///< internal
 
  private:
   explicit Tokenizer(std::shared_ptr<const State> state);

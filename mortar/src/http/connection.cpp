@@ -85,9 +85,13 @@ void Connection::abort() {
 }
 
 void Connection::close_unless_busy(bool only_idle) {
+  closing_ = true;
   asio::post(timer_.get_executor(), [self = shared_from_this(), only_idle] {
     const bool begun = !self->in_.empty() || (self->parser_ && !self->parser_->head.method.empty());
-    if (self->waiting_since_ == 0 || (only_idle && begun)) return;
+    if (self->waiting_since_ == 0 || (only_idle && begun)) {
+      self->closing_ = false;
+      return;
+    }
     self->close();
     self->wake();
   });

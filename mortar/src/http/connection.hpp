@@ -35,8 +35,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void abort();
   /// Ends it unless a request has been read or, with `only_idle`, has begun to come.
   void close_unless_busy(bool only_idle);
-  /// Since when it waits for a whole head, in ticks of the clock; 0 while a request is being answered.
-  std::int64_t waiting_since() const { return waiting_since_; }
+  /// Since when it waits for a whole head, in ticks of the clock; 0 while a request is being answered, and after
+  /// close_unless_busy() until that has been done.
+  std::int64_t waiting_since() const { return closing_ ? 0 : waiting_since_.load(); }
   const std::string& address() const { return address_; }
 
  private:
@@ -79,6 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool closed_ = false;
   std::uint64_t bytes_in_ = 0, bytes_out_ = 0;
   std::atomic<std::int64_t> waiting_since_{0};
+  std::atomic<bool> closing_{false};
 };
 
 }  // namespace mortar

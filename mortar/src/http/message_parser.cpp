@@ -15,7 +15,9 @@ using ErrorCode = boost::beast::error_code;
 
 std::string text(string_view view) { return {view.data(), view.size()}; }
 
-HttpFault fault_of(const ErrorCode& error, bool in_head, bool in_target, const MessageLimits& limits) {
+/// `rest`: what had not been taken.
+HttpFault fault_of(const ErrorCode& error, std::string_view rest, bool in_head, bool in_target,
+                   const MessageLimits& limits) {
   if (error == http::error::body_limit)
     return {413, "body_too_large", "expected a body of at most " + std::to_string(limits.body_bytes) + " bytes"};
   if (error == http::error::header_limit && in_target)
@@ -25,7 +27,10 @@ HttpFault fault_of(const ErrorCode& error, bool in_head, bool in_target, const M
     return {431, "headers_too_large",
             "expected headers of at most " + std::to_string(limits.header_bytes) + " bytes and at most " +
                 std::to_string(limits.header_count) + " lines"};
-  if (error == http::error::bad_version) return {505, "http_version", "expected HTTP/1.1 or HTTP/1.0"};
+  // Beast gives this error also for what follows the version.
+  const std::string_view line = rest.substr(0, rest.find('\n'));
+  if (error == http::error::bad_version && line.find(" HTTP/1.1") == line.npos && line.find(" HTTP/1.0") == line.npos)
+    return {505, "http_version", "expected HTTP/1.1 or HTTP/1.0"};
   return {400, in_head ? "bad_request" : "bad_body", "not a valid HTTP/1.1 message: " + error.message()};
 }
 
@@ -66,7 +71,7 @@ class Parser final : public MessageParser, private http::basic_parser<isRequest>
         break;
       }
       if (error) {
-        fault = fault_of(error, in_head, in_head && !has_start_line_, limits_);
+        fault = fault_of(error, rest, in_head, in_head && !has_start_line_, limits_);
         break;
       }
     }

@@ -79,7 +79,10 @@ bool ReplyState::event(std::string_view name, std::string_view data) {
   if (gone_ || overflown_ || !stream_ || ended_) return false;
   append_event(pending_, name, data);
   overflown_ = pending_.size() + being_written_ > max_pending_;
-  if (overflown_) pending_.clear();
+  if (overflown_) {
+    pending_.clear();
+    notified_ = false;  // the connection is in the middle of a write, and does not take before its end
+  }
   const bool taken = !overflown_;
   notify(lock);
   return taken;

@@ -67,6 +67,8 @@ class HttpServer::State {
   void listen();
   void accept();
   void take(tcp::socket socket);
+  /// Without a coroutine or a buffer of its own: a 503 into the kernel's buffer, and the end.
+  void reject(tcp::socket socket);
   /// Makes room by closing the connection that has waited longest without a whole request. False: all are busy.
   bool displace();
 
@@ -131,7 +133,7 @@ void HttpServer::State::take(tcp::socket socket) {
   lock.unlock();
   if (too_many || (full && !displace())) {
     ++shared->counters.rejected;
-    return;  // closes it
+    return reject(std::move(socket));
   }
   set_socket_options(socket, options.write_timeout);
   ++shared->counters.accepted;
@@ -141,6 +143,19 @@ void HttpServer::State::take(tcp::socket socket) {
   ++shared->per_address[address];
   lock.unlock();
   connection->start();
+}
+
+void HttpServer::State::reject(tcp::socket socket) {
+  if (shared->tls) return;
+  const std::string body = shared->write_error(503, "too many connections", "too_many_connections");
+  const HttpHeaders retry = {{"Retry-After", "1"}};
+  std::string bytes;
+  append_response_head(bytes, {503, "application/json", Framing::Length, body.size(), false, 11}, {&retry});
+  bytes += body;
+  ErrorCode ignored;
+  socket.non_blocking(true, ignored);
+  socket.write_some(asio::buffer(bytes), ignored);
+  socket.shutdown(tcp::socket::shutdown_send, ignored);
 }
 
 bool HttpServer::State::displace() {

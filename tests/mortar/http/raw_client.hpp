@@ -32,10 +32,19 @@ class RawClient {
   }
   ~RawClient() { close(); }
   RawClient(RawClient&& other) noexcept
-      : socket_(std::exchange(other.socket_, -1)), connected_(other.connected_), buffer_(std::move(other.buffer_)) {}
+      : socket_(std::exchange(other.socket_, -1)),
+        connected_(other.connected_),
+        ended_(other.ended_),
+        buffer_(std::move(other.buffer_)) {}
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
-  RawClient& operator=(RawClient&&) = delete;
+  RawClient& operator=(RawClient&& other) noexcept {
+    std::swap(socket_, other.socket_);
+    std::swap(connected_, other.connected_);
+    std::swap(ended_, other.ended_);
+    std::swap(buffer_, other.buffer_);
+    return *this;
+  }
 
   bool connected() const { return connected_; }
   int descriptor() const { return socket_; }

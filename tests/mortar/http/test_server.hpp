@@ -72,6 +72,10 @@ class TestServer {
     waiting_.erase(waiting_.begin());
     return reply;
   }
+  std::size_t waiting() const {
+    const std::lock_guard lock(mutex_);
+    return waiting_.size();
+  }
   RawClient connect(int receive_buffer = 0) { return RawClient(server.port(), receive_buffer); }
   /// One request on a connection of its own.
   RawResponse ask(std::string_view request, bool without_body = false) {

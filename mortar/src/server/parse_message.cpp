@@ -163,6 +163,7 @@ ChatRequest parse_message(const Json& body, const ParseContext& context) {
   g.top_p = fields.number("top_p", 1e-38, 1);
   g.top_k = fields.integer("top_k", 0, std::int64_t{1} << 30);
   g.stream = fields.boolean("stream").value_or(false);
+  g.clamps = true;  // clients of this API ask for the most that a model may give
   out.thinking = false;  // as the API has it: only where it is asked for
   if (const Json* thinking = fields.object("thinking")) {
     Fields t(*thinking, fields.path("thinking"));

@@ -104,6 +104,7 @@ void parse_tools(Fields& fields, const ParseContext& context, ChatRequest& out) 
     const Json* parameters = tool.object("parameters");
     writer.add(*name, tool.string("description"), parameters, tool.path());
   }
+  if (tools != nullptr) out.tools_as_given = std::string(tools->source);
   const Json* choice = fields.find("tool_choice");
   out.tool_choice = writer.empty() ? ToolChoice::None : ToolChoice::Auto;
   if (choice != nullptr && choice->is(Kind::Object)) {
@@ -162,6 +163,7 @@ ChatRequest parse_response(const Json& body, const ParseContext& context) {
       out.thinking = *effort != "none";
   }
   g.stream = fields.boolean("stream").value_or(false);
+  g.clamps = true;  // clients of this API ask for the most that a model may give
   if (g.structure.form != Form::Text && out.tool_choice != ToolChoice::None)
     unsupported(g.structure.path, "cannot be combined with tools: set tool_choice to none");
   fields.ignore({"store", "metadata", "user", "include", "truncation", "service_tier", "safety_identifier", "prompt_cache_key",

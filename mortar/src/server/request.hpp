@@ -52,6 +52,7 @@ struct Generation {
   std::int64_t thinking_budget = -1;
   std::string cache_salt;
   std::int64_t priority = 0;
+  bool clamps = false;  ///< max_tokens is at most what the context leaves, instead of an error
   bool stream = false, include_usage = false, continuous_usage = false, return_ids = false;
   std::vector<std::string> unknown;  ///< names of fields that nothing is known of
 };
@@ -71,6 +72,7 @@ struct ChatRequest {
   bool generation_prompt = true;   ///< false: the last message is continued
   std::string continued;           ///< the text of that message
   bool shows_thinking = true;
+  std::string tools_as_given;  ///< of /v1/responses, which repeats them
 };
 
 struct CompletionRequest {

@@ -20,7 +20,7 @@ const char* name_of(Finish finish) noexcept {
   return finish == Finish::Stop ? "stop" : finish == Finish::Length ? "length" : "tool_calls";
 }
 
-Run::Run(Tokenizer tokenizer, std::vector<RunPrompt> prompts, std::unique_ptr<AnswerWriter> writer, Metrics& metrics)
+Run::Run(Tokenizer tokenizer, std::vector<RunPrompt> prompts, std::unique_ptr<AnswerWriter> writer, ServerMetrics& metrics)
     : tokenizer_(std::move(tokenizer)),
       prompts_(std::move(prompts)),
       writer_(std::move(writer)),

@@ -17,7 +17,7 @@
 
 namespace mortar::server {
 
-class Metrics;
+class ServerMetrics;
 
 enum class Finish : std::uint8_t { Stop, Length, ToolCalls };
 /// "stop", "length", "tool_calls"
@@ -83,7 +83,7 @@ struct RunPrompt {
 
 class Run : public std::enable_shared_from_this<Run> {
  public:
-  Run(Tokenizer tokenizer, std::vector<RunPrompt> prompts, std::unique_ptr<AnswerWriter> writer, Metrics& metrics);
+  Run(Tokenizer tokenizer, std::vector<RunPrompt> prompts, std::unique_ptr<AnswerWriter> writer, ServerMetrics& metrics);
 
   /// What a token of the engine is when it comes to the thread of answers.
   struct Arrived {
@@ -124,7 +124,7 @@ class Run : public std::enable_shared_from_this<Run> {
   Tokenizer tokenizer_;
   std::vector<RunPrompt> prompts_;
   std::unique_ptr<AnswerWriter> writer_;
-  Metrics& metrics_;
+  ServerMetrics& metrics_;
   std::size_t per_prompt_ = 1;
   std::vector<Choice> choices_;
   std::vector<std::size_t> left_;  // choices of each prompt that go on

@@ -1,0 +1,31 @@
+// Threads for what takes longer than an HTTP thread may: parsing, templates, tokenizing, compiling grammars.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace mortar::server {
+
+class Workers {
+ public:
+  explicit Workers(int threads);
+  /// Drops what has not begun.
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  /// `work` must not throw.
+  void post(std::function<void()> work);
+
+ private:
+  void loop();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool ends_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace mortar::server

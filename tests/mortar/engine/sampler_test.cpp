@@ -102,7 +102,7 @@ std::vector<i32> chosen(const std::vector<Case>& cases, std::int64_t valid, bool
   const Stream stream(Device::cpu());
   const auto x = from(std::span(logits), {rows, n}).sync(stream);
   const auto o = from(std::span(options), {rows, std::int64_t{kSamplingFields}}).sync(stream);
-  return host(choose(x, o.view(), nullptr, greedy, valid).sync(stream)).sync(stream);
+  return host(choose(x, o.view(), {.greedy = greedy}, valid).sync(stream)).sync(stream);
 }
 
 /// Compares the tokens of cases with the reference's, and each of a few with the token that it has alone.
@@ -241,7 +241,7 @@ TEST(MortarSampler, PenaltiesAndBiasesChangeTheLogits) {
     row[kSlot] = 1;
     const auto x = from(std::span(c.logits), {1, 6}).sync(stream);
     const auto o = from(std::span(row), {1, std::int64_t{kSamplingFields}}).sync(stream);
-    return host(choose(x, o.view(), &slots, true, 6).sync(stream)).sync(stream)[0];
+    return host(choose(x, o.view(), {.slots = &slots, .greedy = true}, 6).sync(stream)).sync(stream)[0];
   };
   EXPECT_EQ(pick({3}, 1, c.sampling), 0);
   EXPECT_EQ(pick({0}, 1, c.sampling), 1) << "2.0 / 2 < 1.9";

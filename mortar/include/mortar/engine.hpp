@@ -147,6 +147,7 @@ class Engine {
   std::int64_t total_pages() const noexcept;
   /// The model's files and sizes; its weights stay with the engine.
   const Model& model() const noexcept;
+  const EngineOptions& options() const noexcept;
 
   // From one thread at a time.
 

@@ -41,7 +41,8 @@ struct ServerOptions {
   bool special_tokens = false;  ///< names such as <|im_end|> in clients' text are these tokens, not text
   std::string log = {};  ///< access log, JSON lines; "-": standard error, empty: none
   int threads = 2;       ///< that read and write HTTP
-  std::function<void(const std::string&)> note = {};  ///< is told in one line when the server is ready, and of failures
+  std::function<void(const std::string&)> ready = {};  ///< is called with the address, the model and its sizes, one line
+  std::function<void(const std::string&)> note = {};   ///< is told what went wrong, in lines; any thread
 };
 
 class Server {

@@ -166,5 +166,6 @@ std::int64_t Engine::waiting() const { return stats().waiting; }
 std::int64_t Engine::total_pages() const noexcept { return state_->scheduler.pages().count(); }
 std::int64_t Engine::free_pages() const { return total_pages() - stats().held_pages; }
 const Model& Engine::model() const noexcept { return state_->model; }
+const EngineOptions& Engine::options() const noexcept { return state_->options; }
 
 }  // namespace mortar

@@ -10,6 +10,7 @@ namespace mortar::server {
 namespace {
 
 using answer::Thinking;
+using answer::thinking_after;
 using tessera::concat;
 
 Sampling sampling_of_request(const Generation& g, const GenerationConfig& defaults, std::uint64_t seed) {

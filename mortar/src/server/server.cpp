@@ -56,9 +56,8 @@ class Server::State {
     http_.start();
   }
   ~State() {
-    // Answers that are being written belong to the service, which ends first.
     http_.stop();
-    service_.set_served(nullptr);
+    service_.stop();
   }
 
   void serve_with(Engine engine) { service_.set_served(std::make_shared<server::Served>(std::move(engine), options_)); }
@@ -123,10 +122,10 @@ class Server::State {
 
   void tell_ready() {
     const auto served = service_.served_or_null();
-    if (!options_.note) return;
+    if (!options_.ready) return;
     const auto& limits = served->context.limits;
     const bool all = options_.host.find(':') != std::string::npos;
-    options_.note(concat("ready: http", options_.tls_cert.empty() ? "" : "s", "://", all ? "[" : "", options_.host, all ? "]" : "", ":", port(), "  ",
+    options_.ready(concat("ready: http", options_.tls_cert.empty() ? "" : "s", "://", all ? "[" : "", options_.host, all ? "]" : "", ":", port(), "  ",
                          service_.model(), "  context ", limits.max_context, "  batch ", limits.choices));
   }
 

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kGrammars = 64;  // that are kept
 constexpr int kWorkers = 2;
+constexpr std::int64_t kPageTokens = 64;  // of a page of the KV cache
 
 Tokenizer tokenizer_of(const Model& model) {
   if (!model.tokenizer) throw ModelError(model.folder + ": expected tokenizer.json, which a server needs, found none");
@@ -58,8 +59,8 @@ Served::Served(Engine loaded, const ServerOptions& options)
                       ? answer::CallFormat::Xml
                       : answer::CallFormat::Json;
   context.limits.vocabulary = std::min<std::int64_t>(tokenizer.size(), model.config.vocabulary);
-  context.limits.max_context = model.plan.max_context;
-  context.limits.choices = std::max<std::int64_t>(1, model.plan.max_batch);
+  context.limits.max_context = std::min(model.plan.max_context, engine.total_pages() * kPageTokens);
+  context.limits.choices = engine.options().max_batch;
   context.limits.stops = options.max_stops;
   for (const std::int64_t id : model.generation.eos_ids) eos.push_back(static_cast<TokenId>(id));
 }
@@ -90,6 +91,12 @@ std::shared_ptr<Served> Service::served() const {
   return out;
 }
 
+void Service::stop() {
+  workers_.stop();
+  answers_.fail_all({503, "the server has ended", "", "shutting_down"});
+  set_served(nullptr);
+}
+
 void Service::check_model(const std::string& name) const {
   if (!name.empty() && name != model_)
     throw ApiError(404, "model: expected " + model_ + ", the model of this server, found " + name, "model", "model_not_found");
@@ -114,7 +121,7 @@ void Service::handle(std::shared_ptr<HttpReply> reply, Dialect dialect, std::fun
 }
 
 WriterOptions Service::writer_options(const Served& served, std::shared_ptr<HttpReply> reply, const Generation& g, std::uint64_t seed) const {
-  WriterOptions w{.reply = std::move(reply), .tokenizer = served.tokenizer, .model = model_, .generation = g};
+  WriterOptions w{std::move(reply), served.tokenizer, model_, g};
   w.seed = seed;
   w.thinking_field = options_.reasoning && options_.reasoning_content ? ThinkingField::Both
                      : options_.reasoning                             ? ThinkingField::Reasoning

@@ -57,6 +57,8 @@ class Service {
   /// Throws ApiError (503) while there is none, and after drain().
   std::shared_ptr<Served> served() const;
   std::shared_ptr<Served> served_or_null() const;
+  /// Ends what is being answered, and gives the model back. Afterwards nothing is answered any more.
+  void stop();
   void set_draining() { draining_ = true; }
   void set_broken() { broken_ = true; }
   bool draining() const { return draining_; }

@@ -6,18 +6,21 @@ Workers::Workers(int threads) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
 }
 
-Workers::~Workers() {
+void Workers::stop() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
   }
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  work_.clear();
 }
 
 void Workers::post(std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
+    if (ends_) return;
     work_.push_back(std::move(work));
   }
   changed_.notify_one();

@@ -12,10 +12,11 @@ namespace mortar::server {
 class Workers {
  public:
   explicit Workers(int threads);
-  /// Drops what has not begun.
-  ~Workers();
+  ~Workers() { stop(); }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
+  /// Waits for what has begun and drops the rest, and all that comes.
+  void stop();
   /// `work` must not throw.
   void post(std::function<void()> work);
 

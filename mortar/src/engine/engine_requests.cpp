@@ -185,6 +185,12 @@ SubmissionPtr Engine::State::submission_of(Request request, OnToken on_token) co
   return submission;
 }
 
+Engine::Engine(Model model, const EngineOptions& options)
+    : state_(std::make_unique<State>(std::move(model), options)) {}
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+
 void Engine::State::score(const std::vector<TokenId>& ids, const std::function<void(const RowPlan&)>& compute_chunk) {
   const Guard guard(*this);
   check_ids(ids);

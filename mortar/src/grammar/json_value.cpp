@@ -69,7 +69,7 @@ JsonValue parse_json(std::string_view text, const std::string& name) {
   return value;
 }
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   static constexpr std::string_view plain = "\"\\\b\f\n\r\t", letters = "\"\\bfnrt", digits = "0123456789abcdef";
   std::string out = "\"";
   for (const char c : text) {
@@ -98,7 +98,7 @@ std::string written(const JsonValue& value) {
       out = "{";
       for (const auto& [name, inner] : value.fields) {
         separate();
-        out += quoted(name) + ':' + written(inner);
+        out += json_string(name) + ':' + written(inner);
       }
       return out + '}';
     case Kind::Array:
@@ -108,7 +108,7 @@ std::string written(const JsonValue& value) {
         out += written(inner);
       }
       return out + ']';
-    case Kind::String: return quoted(value.text);
+    case Kind::String: return json_string(value.text);
     case Kind::Number: return value.text;
     case Kind::True: return "true";
     case Kind::False: return "false";

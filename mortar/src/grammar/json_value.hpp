@@ -30,7 +30,7 @@ struct JsonValue {
 JsonValue parse_json(std::string_view text, const std::string& name);
 
 /// The string as JSON text with its quotes; only what must be escaped is.
-std::string quoted(std::string_view text);
+std::string json_string(std::string_view text);
 
 /// The value as compact JSON.
 std::string written(const JsonValue& value);

@@ -161,13 +161,11 @@ std::span<const std::uint32_t> MaskMaker::make(const Threads& threads) {
   compute(threads);
   const std::uint32_t needed = stepper_.deepest();
   if (lengths[needed] <= kLongestKey) {
-    for (std::uint32_t d = 0; d < needed; ++d) {
-      key_.resize(lengths[d + 1]);
-      Words shorter(key_.begin(), key_.begin() + static_cast<std::ptrdiff_t>(lengths[d]));
-      cache_.add_deeper(shorter);
-    }
-    key_.resize(lengths[needed]);
-    cache_.add(key_, mask_);
+    const auto shown = [&](std::uint32_t d) {
+      return Words(key_.begin(), key_.begin() + static_cast<std::ptrdiff_t>(lengths[d]));
+    };
+    for (std::uint32_t d = 0; d < needed; ++d) cache_.add_deeper(shown(d));
+    cache_.add(shown(needed), mask_);
   }
   return mask_;
 }

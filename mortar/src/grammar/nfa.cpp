@@ -75,7 +75,8 @@ std::uint32_t Nfa::chars(const CharSet& set, std::uint32_t next) {
     special.add('"', '"');
     special.add('\\', '\\');
   }
-  for (const CharRange& range : set.without(special).ranges()) utf8(range.first, range.last, next, starts);
+  const CharSet plain = set.without(special);
+  for (const CharRange& range : plain.ranges()) utf8(range.first, range.last, next, starts);
   if (const CharSet escaped = special.without(set.inverted()); !escaped.empty()) starts.push_back(escapes(escaped, next));
   return any_of(starts);
 }

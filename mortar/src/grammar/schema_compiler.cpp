@@ -126,7 +126,7 @@ Pc SchemaCompiler::constant(const JsonValue& value, Pc next) {
     Pc at = pieces_.space(program_.text("}", next));
     for (std::size_t i = value.fields.size(); i-- > 0;) {
       at = pieces_.space_after_colon(constant(value.fields[i].second, at));
-      at = program_.text(quoted(value.fields[i].first) + ':', at);
+      at = program_.text(json_string(value.fields[i].first) + ':', at);
       at = i > 0 ? comma(at) : pieces_.space(at);
     }
     return program_.text("{", at);

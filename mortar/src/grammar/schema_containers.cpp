@@ -137,7 +137,7 @@ Pc SchemaCompiler::members(const std::vector<Property>& fields, const JsonValue*
   if (more != nullptr) {
     std::vector<std::string> taken;
     for (const std::string& name : taken_names) {
-      const std::string text = quoted(name);
+      const std::string text = json_string(name);
       taken.push_back(text.substr(1, text.size() - 2));
     }
     const Pc loop = program_.forward();
@@ -151,7 +151,7 @@ Pc SchemaCompiler::members(const std::vector<Property>& fields, const JsonValue*
   for (std::size_t i = fields.size(); i-- > 0;) {
     const Property& field = fields[i];
     const Pc inner = value(*field.schema, path_of(path_of(path, "properties"), field.name), after);
-    const Pc own = program_.text(quoted(field.name) + ':', pieces_.space_after_colon(inner));
+    const Pc own = program_.text(json_string(field.name) + ':', pieces_.space_after_colon(inner));
     if (field.required) {
       may_end = false;
       first_keys.clear();

@@ -94,7 +94,7 @@ class CallCompiler {
     const Pc after = pieces_.space(program_.text("}", end));
     const Pc arguments = compiler.value(schemas_.back(), tool.path, after);
     const Pc key = program_.text("\"arguments\":", pieces_.space_after_colon(arguments));
-    return program_.text(quoted(tool.name) + ',', pieces_.space(key));
+    return program_.text(json_string(tool.name) + ',', pieces_.space(key));
   }
 
   Pc xml(const Tool& tool, Pc end) {

@@ -22,8 +22,12 @@ function(tessera_mortar_test name)
 endfunction()
 
 file(GLOB mortar_text_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/text/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/files/*_test.cpp
-     ${CMAKE_CURRENT_LIST_DIR}/answer/*_test.cpp)
+     ${CMAKE_CURRENT_LIST_DIR}/answer/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/grammar/*_test.cpp)
 tessera_mortar_test(test_mortar_text LINK mortar_text SOURCES ${mortar_text_tests})
+
+# Structured answers, for the differential test and bench/mortar/structured.py. The same flags as the library: it measures.
+add_executable(mortar_grammar_oracle ${CMAKE_CURRENT_LIST_DIR}/grammar/oracle_main.cpp)
+target_link_libraries(mortar_grammar_oracle PRIVATE tessera_flags mortar_text nlohmann_json::nlohmann_json)
 
 # Differential tests against Hugging Face tokenizers and jinja2: skipped where Python has them not.
 add_executable(mortar_text_oracle ${CMAKE_CURRENT_LIST_DIR}/text/oracle_main.cpp)

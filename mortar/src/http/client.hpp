@@ -24,7 +24,7 @@ struct HttpClientOptions {
   std::chrono::milliseconds connect_timeout{5'000};  ///< also of the TLS handshake
   std::chrono::milliseconds timeout{600'000};        ///< of one call, from its start to its end
   bool verify = true;                                ///< certificates are checked with the authorities of the system
-  std::string authorities;                           ///< PEM file of others
+  std::string authorities{};                         ///< PEM file of others
 };
 
 /// Callbacks are called on the thread of the client, in this order, and must not block. on_end is called once.

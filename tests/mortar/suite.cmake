@@ -54,9 +54,10 @@ endif()
 
 # HTTP over loopback sockets; also for the thread sanitizer.
 if(TARGET mortar_http)
+  find_package(OpenSSL 3.0 REQUIRED)  # certificates of the tests
   file(GLOB mortar_http_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/http/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/load/*_test.cpp
        ${CMAKE_CURRENT_LIST_DIR}/metrics/*_test.cpp)
-  tessera_mortar_test(test_mortar_http LINK mortar_http LABELS unit+concurrency SOURCES ${mortar_http_tests})
+  tessera_mortar_test(test_mortar_http LINK mortar_http OpenSSL::Crypto LABELS unit+concurrency SOURCES ${mortar_http_tests})
   add_dependencies(concurrency_tests test_mortar_http)
 endif()
 

@@ -85,12 +85,12 @@ struct HttpOptions {
   std::chrono::milliseconds linger_timeout{2'000};   ///< unread input is discarded that long after a last answer
   std::chrono::milliseconds ping_interval{15'000};   ///< 0: no comments in silent streams
   std::size_t max_pending = std::size_t{256} << 10;  ///< bytes of events that wait for one client
-  std::vector<ApiKey> api_keys;                      ///< empty: none is needed
-  std::vector<std::string> open_paths;               ///< paths that need no key and are served while draining
-  std::vector<std::string> cors;                     ///< origins of web pages that may ask; "*": all
-  std::string tls_cert, tls_key;                     ///< PEM files; both or none
-  std::string log_path;  ///< access log, JSON lines, appended; "-": standard error, empty: none
-  std::function<void(std::string_view line)> log;  ///< takes the lines of the access log instead; any thread
+  std::vector<ApiKey> api_keys{};                    ///< empty: none is needed
+  std::vector<std::string> open_paths{};             ///< paths that need no key and are served while draining
+  std::vector<std::string> cors{};                   ///< origins of web pages that may ask; "*": all
+  std::string tls_cert{}, tls_key{};                 ///< PEM files; both or none
+  std::string log_path{};  ///< access log, JSON lines, appended; "-": standard error, empty: none
+  std::function<void(std::string_view line)> log{};  ///< takes the lines of the access log instead; any thread
 };
 
 /// Counters since the start; `connections` and `active` are of now.

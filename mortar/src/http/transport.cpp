@@ -50,7 +50,9 @@ class Tls final : public Transport {
   Tls(tcp::socket socket, asio::ssl::context& context, bool server, const std::string& host)
       : stream_(std::move(socket), context), server_(server) {
     if (server) return;
-    SSL_set_tlsext_host_name(stream_.native_handle(), host.c_str());
+    ErrorCode not_an_address;  // addresses have no place in that extension (RFC 6066, 3)
+    (void)asio::ip::make_address(host, not_an_address);
+    if (not_an_address) SSL_set_tlsext_host_name(stream_.native_handle(), host.c_str());
     stream_.set_verify_callback(asio::ssl::host_name_verification(host));
   }
   void handshake(Callback done) override {

@@ -61,6 +61,20 @@ if(TARGET mortar_http)
   add_dependencies(concurrency_tests test_mortar_http)
 endif()
 
+# Requests and answers of the server, without a network.
+if(TARGET mortar_server)
+  file(GLOB mortar_server_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/server/*_test.cpp)
+  tessera_mortar_test(test_mortar_server LINK mortar_server SOURCES ${mortar_server_tests})
+  # The program with the packages of OpenAI and Anthropic, and requests made of its description: skipped where Python has them not.
+  foreach(part IN ITEMS test fuzz)
+    if(mortar_python)
+      add_test(NAME mortar.server_${part} COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/server_${part}.py $<TARGET_FILE:mortar_command>
+                                                  ${CMAKE_CURRENT_LIST_DIR}/data/models ${CMAKE_CURRENT_LIST_DIR}/data/templates)
+      set_tests_properties(mortar.server_${part} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+    endif()
+  endforeach()
+endif()
+
 if(TARGET mortar_engine)
   file(GLOB mortar_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/engine/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/model/*_test.cpp)
   tessera_mortar_test(test_mortar LINK mortar_engine SOURCES ${mortar_tests} ${tessera_fake_driver})

@@ -189,11 +189,14 @@ void add_state(HttpServer& http, Service& service) {
   http.route("GET", "/state", [&service, &http](const HttpRequest&, const Reply& reply) { send_json(reply, state_json(service, http.stats())); });
   http.route("GET", "/openapi.json", [](const HttpRequest&, const Reply& reply) { send_json(reply, std::string(openapi_json())); });
   http.route("GET", "/", [](const HttpRequest&, const Reply& reply) {
-    // The page is one file: it loads nothing and is shown by no other page.
-    reply->send(200, "text/html; charset=utf-8", std::string(page_html()),
+    // The page is one file: it loads nothing, is shown by no other page, and runs no script but its own.
+    const std::string nonce = new_id(""), mark = "@NONCE@";
+    std::string page(page_html());
+    for (std::size_t at = page.find(mark); at != page.npos; at = page.find(mark, at)) page.replace(at, mark.size(), nonce);
+    reply->send(200, "text/html; charset=utf-8", std::move(page),
                 {{"Content-Security-Policy",
-                  "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
-                  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+                  tessera::concat("default-src 'none'; script-src 'nonce-", nonce, "'; style-src 'nonce-", nonce,
+                                  "'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")},
                  {"X-Content-Type-Options", "nosniff"},
                  {"Referrer-Policy", "no-referrer"}});
   });

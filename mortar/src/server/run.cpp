@@ -162,10 +162,9 @@ void Run::end_choice(std::size_t index, Finish finish, const Arrived& arrived) {
   metrics_.choice_ended(name_of(*choice.finish), choice.tokens);
   if (--left_[arrived.prompt] > 0) return;
   // The answer may have ended by its text, which the engine does not read.
-  if (!arrived.token.finish) {
-    const std::lock_guard lock(mutex_);
-    engine_->cancel(arrived.token.sequence);
-  }
+  if (arrived.token.finish) return;
+  const std::lock_guard lock(mutex_);
+  if (engine_ != nullptr) engine_->cancel(arrived.token.sequence);
 }
 
 void Run::begin() {

@@ -49,7 +49,7 @@ struct Request {
   std::int64_t min_tokens = 0;            ///< before so many, ids that end the sequence are not chosen
   std::vector<TokenId> banned_ids = {};   ///< are never chosen
   std::vector<TokenId> allowed_ids = {};  ///< if there are any, no others are chosen
-  std::int64_t thinking_budget = -1;      ///< tokens of thinking, after which </think> is chosen; -1: any number
+  std::int64_t thinking_budget = -1;      ///< tokens of all thinking, after which </think> is chosen; -1: any number
   /// What may come next. The first choice takes it, others take clones of it as it is when it is submitted.
   std::shared_ptr<TokenConstraint> constraint = {};
   /// Answers to the prompt, up to max_batch. They share the pages of the prompt; the seed of choice i is the seed + i.

@@ -30,7 +30,7 @@ enum class KvType : std::uint8_t { Bf16, Fp8 };
 std::int64_t kv_bytes_per_token(const ModelConfig& model, KvType type);
 
 /// An upper bound of the bytes that steps of an engine need beside weights and KV cache: with at most `prefill_tokens`
-/// tokens of prompts in a step, and `batch` sequences.
+/// tokens of prompts in a step, beside a token each of `batch` sequences.
 std::int64_t activation_bytes(const ModelConfig& model, std::int64_t prefill_tokens, std::int64_t batch);
 
 /// Sequences take the KV cache in pages of so many tokens.

@@ -96,8 +96,8 @@ bool AllowedTokens::accept(TokenId id) {
   if (constraint_ && !ends(id) && !constraint_->accept(id)) return false;
   ++accepted_;
   if (thinking_) ++thought_;
-  if (id == meanings_.think) thinking_ = true, thought_ = 0;
-  if (id == meanings_.end_thinking) thinking_ = false, thought_ = 0;
+  if (id == meanings_.think) thinking_ = true;
+  if (id == meanings_.end_thinking) thinking_ = false;
   return true;
 }
 

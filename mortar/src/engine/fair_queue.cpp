@@ -56,7 +56,11 @@ void FairQueue::erase(const Sequence& s) {
   if (account.queued.empty()) last_ = std::max(last_, account.computed);
 }
 
-void FairQueue::charge(const std::string& key, std::int64_t tokens) { account_of(key).computed += tokens; }
+void FairQueue::charge(const std::string& key, std::int64_t tokens) {
+  Account& account = account_of(key);
+  account.computed += tokens;
+  if (size_ == 0) last_ = std::max(last_, account.computed);
+}
 
 std::int64_t FairQueue::account(const std::string& key) const {
   const auto at = accounts_.find(key);

@@ -41,14 +41,14 @@ class FairQueue {
     std::int64_t arrivals = 0;
     std::map<std::pair<std::int64_t, std::uint64_t>, SequencePtr> queued;  ///< by Sequence::turn
   };
-  /// The account of a key that waits which is the smallest, else that of the last key that did.
+  /// The smallest account of the keys that wait; if none does, the largest since then.
   std::int64_t floor() const;
   Account& account_of(const std::string& key);
 
   std::map<std::string, Account, std::less<>> accounts_;
   std::uint64_t arrivals_ = 0;
   std::int64_t size_ = 0, tokens_ = 0;
-  std::int64_t last_ = 0;      ///< the account of the key whose queue became empty last
+  std::int64_t last_ = 0;      ///< the floor while nothing is queued
   std::size_t swept_at_ = 64;  ///< accounts that nothing depends on are removed when there are so many
 };
 

@@ -197,13 +197,15 @@ void Scheduler::plan_prompts(StepPlan& plan, std::int64_t budget, bool weighted)
   for (const SequencePtr& s : running_)
     if (s->prompts()) parts.push_back({&s, s->known() - s->reached()});
   if (parts.empty()) return;
-  const std::int64_t tile = options_.query_tile;
+  const std::int64_t tile = options_.query_tile, whole = budget;
   const auto give = [&](Part& part, std::int64_t limit) {
     if (budget <= 0 || part.left == 0) return;
     const std::int64_t first = (*part.sequence)->reached() + part.tokens, costly = options_.costly_position;
     const double weight = weighted && costly > 0 ? 1 + static_cast<double>(first) / static_cast<double>(costly) : 1;
-    const double affordable = static_cast<double>(std::min(limit, budget)) / weight;
-    std::int64_t n = std::min(part.left, std::max<std::int64_t>(static_cast<std::int64_t>(affordable), 1));
+    const auto affordable = static_cast<std::int64_t>(static_cast<double>(std::min(limit, budget)) / weight);
+    // A rest of the budget that is less than a tile begins nothing.
+    if (budget < whole && affordable < std::min(part.left, tile)) return;
+    std::int64_t n = std::clamp<std::int64_t>(affordable, 1, part.left);
     if (n < part.left && n > tile) n -= n % tile;
     part.left -= n;
     part.tokens += n;

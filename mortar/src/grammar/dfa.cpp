@@ -102,7 +102,16 @@ class Determinizer {
       const NfaState& state = nfa_[n];
       for (std::size_t c = dfa_.class_of[state.low]; c <= dfa_.class_of[state.high]; ++c) reached[c].push_back(state.next);
     }
-    for (const States& states : reached) dfa_.next.push_back(states.empty() ? Dfa::kDead : add(states, false));
+    for (States& states : reached) {
+      budget_.spend(states.size() + 1);
+      if (states.empty()) {
+        dfa_.next.push_back(Dfa::kDead);
+        continue;
+      }
+      const auto [at, is_new] = reached_.try_emplace(std::move(states), 0);
+      if (is_new) at->second = add(at->first, false);
+      dfa_.next.push_back(at->second);
+    }
   }
 
   const std::vector<NfaState>& nfa_;
@@ -113,6 +122,7 @@ class Determinizer {
   States stack_;
   std::vector<States> sets_;
   std::unordered_map<States, std::uint32_t, HashStates> known_;
+  std::unordered_map<States, std::uint32_t, HashStates> reached_;  // the same before closing, which costs more
 };
 
 /// By state: whether a match can follow.

@@ -68,6 +68,13 @@ std::uint32_t Nfa::repeat(const Regex& regex, std::uint32_t next) {
 }
 
 std::uint32_t Nfa::chars(const CharSet& set, std::uint32_t next) {
+  if (set.ranges().size() == 1) {  // the usual one, which needs neither cutting nor escapes
+    const auto [first, last] = set.ranges()[0];
+    const bool escaped = spelling_ == Spelling::Json && (first < 0x20 || (first <= '"' && last >= '"') || (first <= '\\' && last >= '\\'));
+    if (last < 0x80 && !escaped)
+      return add({Kind::Bytes, static_cast<std::uint8_t>(first), static_cast<std::uint8_t>(last), false, next});
+  }
+  budget_.spend(16 + set.ranges().size());
   std::vector<std::uint32_t> starts;
   CharSet special;
   if (spelling_ == Spelling::Json) {

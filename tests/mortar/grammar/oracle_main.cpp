@@ -4,7 +4,7 @@
 //   mortar_grammar_oracle FOLDER     the folder of a tokenizer.json
 //
 //   {"kind": "schema", "text": "...", "eos": 3, "runs": [[ids], ...], "masks": true}
-//     -> {"error": "..."} or {"compile_us": t, "bytes": n, "runs": [{"accepted": n, "ends": true, "mask_us": [...],
+//     -> {"error": "...", "compile_us": t} or {"compile_us": t, "bytes": n, "runs": [{"accepted": n, "ends": true, "mask_us": [...],
 //        "masks": ["hex", ...]}]}
 //
 // `kind` is schema, regex, choice (text: a JSON array), object, json_calls or xml_calls. Times are of the processor. There
@@ -72,8 +72,8 @@ json run(mortar::TokenConstraint& constraint, const std::vector<mortar::TokenId>
 
 json answer(const json& request, const std::shared_ptr<const mortar::Vocabulary>& vocabulary, std::size_t words) {
   json out;
+  const double begin = microseconds();
   try {
-    const double begin = microseconds();
     const auto grammar = std::make_shared<const mortar::Grammar>(compile(request));
     const mortar::TokenId eos = request.at("eos");
     const auto first = mortar::constrain(grammar, vocabulary, {.eos = {eos}});
@@ -84,7 +84,10 @@ json answer(const json& request, const std::shared_ptr<const mortar::Vocabulary>
       const auto constraint = first->clone();
       out["runs"].push_back(run(*constraint, ids, words, request.value("masks", false), eos));
     }
-  } catch (const mortar::Error& e) { out["error"] = e.what(); }
+  } catch (const mortar::Error& e) {
+    out["error"] = e.what();
+    out["compile_us"] = microseconds() - begin;
+  }
   return out;
 }
 

@@ -1,6 +1,8 @@
 // The client: one thread with a loop, and a coroutine for each call.
 #include "client.hpp"
 
+#include "net.hpp"
+
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

@@ -36,6 +36,25 @@ class Active {
   ServerState& server_;
 };
 
+/// The memory of one body while it is being received.
+class BodyMemory {
+ public:
+  explicit BodyMemory(ServerState& server) : server_(server) {}
+  ~BodyMemory() { server_.body_bytes -= counted_; }
+  BodyMemory(const BodyMemory&) = delete;
+  BodyMemory& operator=(const BodyMemory&) = delete;
+  /// False if all bodies together are too much.
+  bool grow(std::size_t bytes) {
+    const std::size_t more = bytes - counted_;
+    counted_ = bytes;
+    return (server_.body_bytes += more) <= server_.options.body_memory;
+  }
+
+ private:
+  ServerState& server_;
+  std::size_t counted_ = 0;
+};
+
 }  // namespace
 
 /// Wakes a connection from another thread. The loop is destroyed last.
@@ -206,10 +225,15 @@ asio::awaitable<bool> Connection::read_head(std::optional<HttpFault>& fault) {
 asio::awaitable<bool> Connection::read_body(std::optional<HttpFault>& fault) {
   const TimePoint start = Clock::now();
   const std::uint64_t before = bytes_in_;
+  BodyMemory memory(*server_);
   while (!parser_->done()) {
     const bool more = feed(fault);
     if (fault) {
       ++server_->counters.malformed;
+      co_return true;
+    }
+    if (!memory.grow(parser_->body.size())) {
+      fault = HttpFault{503, "bodies_too_large", "too many large requests at a time"};
       co_return true;
     }
     if (more || parser_->done()) continue;

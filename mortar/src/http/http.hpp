@@ -74,6 +74,7 @@ struct HttpOptions {
   int port = 8080;                 ///< 0: any free port
   int threads = 2;
   std::size_t body_limit = std::size_t{32} << 20;    ///< bytes; more: 413
+  std::size_t body_memory = std::size_t{1} << 30;    ///< bytes of all bodies that are being received; more: 503
   std::size_t header_limit = std::size_t{32} << 10;  ///< bytes of the request line and headers; more: 431, or 414
   std::size_t header_count = 100;                    ///< more: 431
   std::size_t max_connections = 2048;                ///< at this number a new one displaces an idle one, or gets a 503

@@ -1,4 +1,6 @@
 // The server: listening, threads, the set of connections.
+#include "net.hpp"
+
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -91,7 +93,10 @@ void HttpServer::State::listen() {
   tcp::resolver resolver(*shared->loop);
   const auto found = resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
   check(error, "the address is not known");
-  const tcp::endpoint endpoint = *found.begin();
+  // localhost is both; clients try 127.0.0.1 more often than ::1 alone.
+  auto chosen = std::find_if(found.begin(), found.end(), [](const auto& e) { return e.endpoint().address().is_v4(); });
+  if (chosen == found.end()) chosen = found.begin();
+  const tcp::endpoint endpoint = *chosen;
   acceptor.open(endpoint.protocol(), error);
   check(error, "cannot listen");
   acceptor.set_option(tcp::acceptor::reuse_address(true), error);

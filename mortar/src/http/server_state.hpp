@@ -37,6 +37,7 @@ struct ServerState {
   bool on_loopback = false;                 ///< only programs of this machine can connect
   ServerCounters counters;
   std::atomic<bool> draining{false};
+  std::atomic<std::size_t> body_bytes{0};  ///< of bodies that are being received
   /// Replies keep it alive: they post to it.
   std::shared_ptr<asio::io_context> loop;
 

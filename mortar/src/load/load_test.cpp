@@ -124,7 +124,7 @@ Percentiles percentiles_of(std::vector<double> values) {
 
 class LoadTest::State {
  public:
-  explicit State(LoadOptions given);
+  explicit State(LoadTestOptions given);
 
   std::string first_model();
   /// Prompt tokens of a chat with a text of so many words: by /tokenize, or by the usage of an answer of one token.
@@ -140,7 +140,7 @@ class LoadTest::State {
   void record(const Session& session, Measurement& m, const std::string& kind);
   LoadResult finish();
 
-  const LoadOptions options;
+  const LoadTestOptions options;
   std::vector<Conversation> conversations;
   std::string model;
   std::int64_t words = 0, prompt_tokens = 0;
@@ -159,7 +159,7 @@ class LoadTest::State {
   HttpClient client;  ///< is destroyed first: its callbacks use the rest
 };
 
-LoadTest::State::State(LoadOptions given)
+LoadTest::State::State(LoadTestOptions given)
     : options(std::move(given)),
       client(root_of(options.url),
              {.timeout = options.timeout, .verify = options.verify, .authorities = options.authorities}) {
@@ -367,7 +367,7 @@ LoadResult LoadTest::State::finish() {
   return r;
 }
 
-LoadTest::LoadTest(LoadOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+LoadTest::LoadTest(LoadTestOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 LoadTest::~LoadTest() = default;
 const std::string& LoadTest::model() const { return state_->model; }
 std::int64_t LoadTest::prompt_tokens() const { return state_->prompt_tokens; }

@@ -12,7 +12,7 @@
 
 namespace mortar {
 
-struct LoadOptions {
+struct LoadTestOptions {
   std::string url;    ///< with or without /v1
   std::string model;  ///< empty: the first that the server lists
   std::string key;    ///< API key; empty: none
@@ -61,7 +61,7 @@ struct LoadResult {
 class LoadTest {
  public:
   /// Asks for the model and finds out how long prompts have to be. Throws RequestError if the server cannot be used.
-  explicit LoadTest(LoadOptions options);
+  explicit LoadTest(LoadTestOptions options);
   ~LoadTest();
   LoadTest(const LoadTest&) = delete;
   LoadTest& operator=(const LoadTest&) = delete;

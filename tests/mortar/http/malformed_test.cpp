@@ -120,6 +120,21 @@ TEST(HttpMalformed, ATooLargeBodyIsNotReadAndItsAnswerArrives) {
   s.expect_clean();
 }
 
+TEST(HttpMalformed, AllBodiesTogetherAreLimited) {
+  HttpOptions options = test_options();
+  options.body_memory = 100'000;
+  TestServer s(options);
+  const std::string request = post("/echo", std::string(60'000, 'x'));
+  RawClient first = s.connect(), second = s.connect();
+  first.send(request.substr(0, request.size() - 1));
+  EXPECT_TRUE(eventually([&] { return s.server.stats().bytes_in >= request.size() - 1; }));
+  second.send(request);
+  EXPECT_EQ(read_response(second).status, 503);
+  first.send("x");
+  EXPECT_EQ(read_response(first).status, 200);
+  EXPECT_EQ(s.ask(request).status, 200) << "the memory is given back";
+}
+
 TEST(HttpMalformed, ConnectionsEndAfterAnUnreadBody) {
   TestServer s;
   RawClient client = s.connect();

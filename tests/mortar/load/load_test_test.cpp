@@ -112,8 +112,8 @@ class FakeServer {
   HttpServer server;
 };
 
-LoadOptions options_for(const FakeServer& server) {
-  LoadOptions o;
+LoadTestOptions options_for(const FakeServer& server) {
+  LoadTestOptions o;
   o.url = server.url();
   o.key = "the-key";
   o.requests = 12;
@@ -177,7 +177,7 @@ TEST(LoadTest, ClosedLoop) {
 TEST(LoadTest, Poisson) {
   FakeServer server;
   server.step = 20ms;  // slower than requests come
-  LoadOptions o = options_for(server);
+  LoadTestOptions o = options_for(server);
   o.requests = 40;
   const LoadResult r = LoadTest(o).run({.concurrency = 0, .rate = 400});
   EXPECT_EQ(r.requests, 40);
@@ -188,7 +188,7 @@ TEST(LoadTest, Poisson) {
 TEST(LoadTest, LengthsWithoutTokenizer) {
   FakeServer server;
   server.tokenize = false;
-  LoadOptions o = options_for(server);
+  LoadTestOptions o = options_for(server);
   std::vector<std::string> lines;
   o.report = [&](const std::string& line) { lines.push_back(line); };
   EXPECT_EQ(LoadTest(o).prompt_tokens(), 100);
@@ -206,7 +206,7 @@ TEST(LoadTest, LengthsWithoutTokenizer) {
 TEST(LoadTest, ErrorsByKind) {
   FakeServer server;
   server.fail_every = 2;
-  LoadOptions o = options_for(server);
+  LoadTestOptions o = options_for(server);
   o.requests = 24;
   const LoadResult r = LoadTest(o).run({.concurrency = 2});
   EXPECT_EQ(r.requests, 12);
@@ -219,7 +219,7 @@ TEST(LoadTest, ErrorsByKind) {
 TEST(LoadTest, Timeout) {
   FakeServer server;
   server.before = 200ms;
-  LoadOptions o = options_for(server);
+  LoadTestOptions o = options_for(server);
   o.requests = 2;
   o.timeout = 50ms;
   EXPECT_EQ(LoadTest(o).run({.concurrency = 2}).errors.at("timeout"), 2);
@@ -227,13 +227,13 @@ TEST(LoadTest, Timeout) {
 
 TEST(LoadTest, ServersThatCannotBeUsed) {
   FakeServer server;
-  const auto message = [](const LoadOptions& o) -> std::string {
+  const auto message = [](const LoadTestOptions& o) -> std::string {
     try {
       LoadTest test(o);
     } catch (const std::exception& error) { return error.what(); }
     return "accepted";
   };
-  LoadOptions o = options_for(server);
+  LoadTestOptions o = options_for(server);
   o.key = "wrong";
   EXPECT_THAT(message(o), HasSubstr("401"));
   o.url = "http://127.0.0.1:1";
@@ -255,7 +255,7 @@ TEST(LoadTest, Conversations) {
                       << R"({"conversations":[{"from":"human","value":"three"},{"from":"gpt","value":"x"}]})"
                       << "\n";
   FakeServer server;
-  LoadOptions o = options_for(server);
+  LoadTestOptions o = options_for(server);
   o.conversations = path;
   o.requests = 6;
   o.max_tokens = 2;

@@ -12,7 +12,7 @@ const char* type_of(int status, Dialect dialect) {
   const bool openai = dialect == Dialect::OpenAi;
   switch (status) {
     case 401: return openai ? "invalid_request_error" : "authentication_error";
-    case 403: return openai ? "permission_error" : "permission_error";
+    case 403: return "permission_error";
     case 404: return openai ? "invalid_request_error" : "not_found_error";
     case 413: return openai ? "invalid_request_error" : "request_too_large";
     case 429: return "rate_limit_error";
@@ -58,9 +58,9 @@ std::string error_json(const ApiError& error, Dialect dialect) {
 
 HttpHeaders error_headers(const ApiError& error) {
   if (error.status != 503 && error.status != 429) return {};
-  // Clients try again by themselves; while this process ends that helps nobody.
-  if (error.code == "shutting_down") return {{"Retry-After", "10"}, {"x-should-retry", "false"}};
-  return {{"Retry-After", error.code == "loading" ? "5" : "1"}, {"x-should-retry", "true"}};
+  // Clients try again by themselves, which helps where the reason soon goes away.
+  const bool soon = error.code == "queue_full" || error.code == "loading";
+  return {{"Retry-After", error.code == "queue_full" ? "1" : "5"}, {"x-should-retry", soon ? "true" : "false"}};
 }
 
 void send_error(HttpReply& reply, const ApiError& error, Dialect dialect) {

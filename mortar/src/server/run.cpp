@@ -116,18 +116,22 @@ void Run::take_token(Choice& choice, const Arrived& arrived) {
   answer::Events events;
   const answer::Place place = choice.machine->push(token.id, events);
   if (place == answer::Place::Thinking) ++choice.thinking_tokens;
-  bool content = false;
-  for (answer::Event& e : events) {
-    content = content || e.kind == answer::EventKind::Content;
-    answer::append(choice.fresh, e.kind, e.call, std::move(e.text));
-  }
   if (place == answer::Place::Content && token.chosen)
     choice.held_logprobs.push_back({token.chosen->id, token.chosen->logprob, token.top});
-  // Tokens of a stop string, which is not shown, are not listed.
-  if (content) {
-    for (Logprob& l : choice.held_logprobs) choice.logprobs.push_back(std::move(l));
-    choice.held_logprobs.clear();
+  add_fresh(choice, std::move(events));
+}
+
+/// Tokens are listed with the text that they are part of; those of a stop string, and white space around calls, are not.
+void Run::add_fresh(Choice& choice, answer::Events events) {
+  bool content = false, call = false;
+  for (answer::Event& e : events) {
+    content = content || e.kind == answer::EventKind::Content;
+    call = call || e.kind == answer::EventKind::CallBegin;
+    answer::append(choice.fresh, e.kind, e.call, std::move(e.text));
   }
+  if (content)
+    for (Logprob& l : choice.held_logprobs) choice.logprobs.push_back(std::move(l));
+  if (content || call) choice.held_logprobs.clear();
 }
 
 void Run::take(const Arrived& arrived) {
@@ -149,9 +153,7 @@ void Run::take(const Arrived& arrived) {
   } else if (token.finish) {
     answer::Events events;
     choice.machine->finish(events);
-    for (answer::Event& e : events) answer::append(choice.fresh, e.kind, e.call, std::move(e.text));
-    for (Logprob& l : choice.held_logprobs) choice.logprobs.push_back(std::move(l));
-    choice.held_logprobs.clear();
+    add_fresh(choice, std::move(events));
     end_choice(index, *token.finish == FinishReason::Length ? Finish::Length : Finish::Stop, arrived);
   }
 }

@@ -115,7 +115,8 @@ class Run : public std::enable_shared_from_this<Run> {
  private:
   std::size_t place(std::size_t prompt, std::int64_t choice) const { return prompt * per_prompt_ + static_cast<std::size_t>(choice); }
   void take_token(Choice& choice, const Arrived& arrived);
-  void add_events(Choice& choice);
+  static void add_fresh(Choice& choice, answer::Events events);
+  static void add_events(Choice& choice);
   void end_choice(std::size_t index, Finish finish, const Arrived& arrived);
   void cancel_all();
   Usage usage() const;

@@ -28,7 +28,8 @@ std::atomic<int> signal_pipe{-1}, endings{0};
 extern "C" void on_serve_signal(int signal) {
   const int saved = errno;
   const char byte = signal == SIGHUP ? 'h' : 't';
-  if (signal != SIGHUP && endings.fetch_add(1) > 0) _exit(signal == SIGINT ? kInterrupted : kFailed);  // a second one: at once
+  if (signal != SIGHUP && endings.fetch_add(1) > 0)
+    _exit(signal == SIGINT ? kInterrupted : kFailed);  // a second one: at once
   [[maybe_unused]] const auto written = ::write(signal_pipe, &byte, 1);
   errno = saved;
 }
@@ -84,9 +85,11 @@ std::size_t bytes_from(const Arguments& arguments, const char* option) {
       text.pop_back();
     }
   }
-  const bool digits = !text.empty() && text.size() < 10 && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  const bool digits = !text.empty() && text.size() < 10 &&
+                      std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   if (!digits || std::stoull(text) == 0)
-    throw UsageError(std::string(option) + ": expected a number of bytes as 32M, found \"" + arguments.text(option) + "\"");
+    throw UsageError(std::string(option) + ": expected a number of bytes as 32M, found \"" + arguments.text(option) +
+                     "\"");
   return static_cast<std::size_t>(std::stoull(text)) * unit;
 }
 
@@ -123,21 +126,24 @@ ServerOptions server_options(const Arguments& arguments) {
   o.special_tokens = arguments.flag("--special-tokens");
   if (arguments.has("--log")) o.log = arguments.text("--log");
   o.max_stops = static_cast<std::size_t>(arguments.integer("--max-stops", 1, 1024));
-  if (arguments.integer("--tensor-parallel", 1, 64) != 1) throw UsageError("--tensor-parallel: a model is served by one device");
+  if (arguments.integer("--tensor-parallel", 1, 64) != 1)
+    throw UsageError("--tensor-parallel: a model is served by one device");
   return o;
 }
 
 EngineOptions engine_options(const Arguments& arguments, const Model& model) {
   EngineOptions e;
-  e.max_batch = arguments.has("--batch-size") ? arguments.integer("--batch-size", 1, 4096) : model.device.kind() == tessera::DeviceKind::Cuda ? kBatchOnGpu : kBatchOnCpu;
+  e.max_batch = arguments.has("--batch-size")                      ? arguments.integer("--batch-size", 1, 4096)
+                : model.device.kind() == tessera::DeviceKind::Cuda ? kBatchOnGpu
+                                                                   : kBatchOnCpu;
   e.max_queue = arguments.integer("--max-queue", 0, 1 << 20);
   e.max_queue_tokens = arguments.integer("--max-queue-tokens", 0, std::int64_t{1} << 40);
   e.batch_invariant = arguments.flag("--exact");
   return e;
 }
 
-/// Loads the model for one sequence of the largest context: the KV cache is shared, and how many answers fit beside each
-/// other is known only when they come.
+/// Loads the model for one sequence of the largest context: the KV cache is shared, and how many answers fit beside
+/// each other is known only when they come.
 Engine open_engine(const Arguments& arguments) {
   ModelOptions options = model_options(arguments, 1);
   options.max_batch = 1;
@@ -168,7 +174,8 @@ int run(const Arguments& arguments) {
   options.ready = [](const std::string& line) { put(stdout, line + "\n"); };
   options.note = [](const std::string& line) { std::fprintf(stderr, "mortar serve: %s\n", line.c_str()); };
   raise_file_limit();
-  Server server(arguments.positional(0), [&arguments] { return open_engine(arguments); }, options);
+  Server server(
+      arguments.positional(0), [&arguments] { return open_engine(arguments); }, options);
   const Signals signals([&](char which) {
     if (which == 'h') return server.reopen_log();
     report(arguments, "mortar serve: ends when all answers have been given, after at most %g seconds\n", options.drain);

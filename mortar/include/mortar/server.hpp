@@ -25,24 +25,25 @@ enum class ToolFormat : std::uint8_t {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;       ///< 0: any free one
-  std::string name = {};  ///< of the model in answers; empty: the last part of its folder
-  std::string api_key_file = {};   ///< lines of "NAME KEY"; empty: no key is needed
-  std::vector<std::string> cors = {};  ///< origins of web pages that may ask
-  std::string tls_cert = {}, tls_key = {};  ///< PEM files; both or none
-  double timeout = 600;              ///< seconds that an answer may take; 0: any time
-  double drain = 30;                 ///< seconds that drain() waits for answers
+  int port = 8080;                                 ///< 0: any free one
+  std::string name = {};                           ///< of the model in answers; empty: the last part of its folder
+  std::string api_key_file = {};                   ///< lines of "NAME KEY"; empty: no key is needed
+  std::vector<std::string> cors = {};              ///< origins of web pages that may ask
+  std::string tls_cert = {}, tls_key = {};         ///< PEM files; both or none
+  double timeout = 600;                            ///< seconds that an answer may take; 0: any time
+  double drain = 30;                               ///< seconds that drain() waits for answers
   std::size_t body_limit = std::size_t{32} << 20;  ///< bytes
-  std::size_t max_stops = 4;         ///< stop strings of a request
-  bool vllm_metrics = false;         ///< /metrics has vLLM's names where it knows them
+  std::size_t max_stops = 4;                       ///< stop strings of a request
+  bool vllm_metrics = false;                       ///< /metrics has vLLM's names where it knows them
   ToolFormat tool_format = ToolFormat::Auto;
   bool tool_grammar = true;  ///< what a model writes within <tool_call> is one of the tools' calls
   bool reasoning = true, reasoning_content = true;  ///< names of the fields that have the thinking
   bool special_tokens = false;  ///< names such as <|im_end|> in clients' text are these tokens, not text
-  std::string log = {};  ///< access log, JSON lines; "-": standard error, empty: none
-  int threads = 2;       ///< that read and write HTTP
-  std::function<void(const std::string&)> ready = {};  ///< is called with the address, the model and its sizes, one line
-  std::function<void(const std::string&)> note = {};   ///< is told what went wrong, in lines; any thread
+  std::string log = {};         ///< access log, JSON lines; "-": standard error, empty: none
+  int threads = 2;              ///< that read and write HTTP
+  std::function<void(const std::string&)> ready =
+      {};                                             ///< is called with the address, the model and its sizes, one line
+  std::function<void(const std::string&)> note = {};  ///< is told what went wrong, in lines; any thread
 };
 
 class Server {

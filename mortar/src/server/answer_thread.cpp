@@ -79,10 +79,12 @@ void AnswerThread::fail_late() {
     });
     const auto now = std::chrono::steady_clock::now();
     for (const auto& weak : runs_)
-      if (auto run = weak.lock(); run != nullptr && timeout_ > 0 && std::chrono::duration<double>(now - run->started()).count() > timeout_)
+      if (auto run = weak.lock();
+          run != nullptr && timeout_ > 0 && std::chrono::duration<double>(now - run->started()).count() > timeout_)
         late.push_back(std::move(run));
   }
-  const ApiError error(503, tessera::concat("the answer was not complete within ", timeout_, " seconds (--timeout)"), "", "timeout");
+  const ApiError error(503, tessera::concat("the answer was not complete within ", timeout_, " seconds (--timeout)"),
+                       "", "timeout");
   for (const auto& run : late) run->fail(error);
 }
 

@@ -26,7 +26,8 @@ const char* type_of(int status, Dialect dialect) {
 }  // namespace
 
 void invalid(const std::string& path, std::string_view expected, std::string_view found, const std::string& code) {
-  throw ApiError(400, tessera::concat(path, path.empty() ? "" : ": ", "expected ", expected, ", found ", found), path, code);
+  throw ApiError(400, tessera::concat(path, path.empty() ? "" : ": ", "expected ", expected, ", found ", found), path,
+                 code);
 }
 
 void unsupported(const std::string& path, const std::string& message) {
@@ -70,13 +71,9 @@ void send_error(HttpReply& reply, const ApiError& error, Dialect dialect) {
 ApiError current_error() {
   try {
     throw;
-  } catch (const ApiError& e) {
-    return e;
-  } catch (const QueueFullError& e) {
+  } catch (const ApiError& e) { return e; } catch (const QueueFullError& e) {
     return {503, e.what(), "", "queue_full"};
-  } catch (const RequestError& e) {
-    return {400, e.what(), "", "invalid_request"};
-  } catch (const std::exception& e) {
+  } catch (const RequestError& e) { return {400, e.what(), "", "invalid_request"}; } catch (const std::exception& e) {
     return {500, e.what(), "", "internal_error"};
   } catch (...) { return {500, "unknown error", "", "internal_error"}; }
 }

@@ -42,7 +42,8 @@ void MessageWriter::tool(std::string_view id, std::string_view content) {
   json_.end();
 }
 
-void MessageWriter::assistant(std::string_view content, bool has_content, std::string_view thinking, const std::vector<Call>& calls) {
+void MessageWriter::assistant(std::string_view content, bool has_content, std::string_view thinking,
+                              const std::vector<Call>& calls) {
   ++count_;
   const auto marked = [&](std::string_view text) { return context_.plain->mark(text, PlainText::Names::Special); };
   json_.object().field("role", "assistant");
@@ -83,10 +84,13 @@ bool ToolWriter::has(std::string_view name) const {
   return std::any_of(types_.begin(), types_.end(), [&](const answer::ToolTypes& t) { return t.name == name; });
 }
 
-void ToolWriter::add(const std::string& name, std::optional<std::string> description, const Json* parameters, const std::string& path) {
-  const bool good = !name.empty() && name.size() <= 256 &&
-                    std::all_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) > 0x20 && c != '"' && c != '\\' && c != '<' && c != '>'; });
-  if (!good) invalid(path + ".name", "1 to 256 bytes without white space, quotes, backslashes, < and >", "\"" + name + "\"");
+void ToolWriter::add(const std::string& name, std::optional<std::string> description, const Json* parameters,
+                     const std::string& path) {
+  const bool good = !name.empty() && name.size() <= 256 && std::all_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) > 0x20 && c != '"' && c != '\\' && c != '<' && c != '>';
+  });
+  if (!good)
+    invalid(path + ".name", "1 to 256 bytes without white space, quotes, backslashes, < and >", "\"" + name + "\"");
   if (has(name)) invalid(path + ".name", "names that differ", "\"" + name + "\" twice");
   json_.object().field("type", "function").key("function").object();
   json_.field("name", name);

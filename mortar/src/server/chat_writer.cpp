@@ -9,14 +9,16 @@ using text::JsonWriter;
 
 class ChatWriter final : public AnswerWriter {
  public:
-  explicit ChatWriter(WriterOptions options) : o_(std::move(options)), id_(new_id("chatcmpl-")), created_(wall_clock()) {}
+  explicit ChatWriter(WriterOptions options)
+      : o_(std::move(options)), id_(new_id("chatcmpl-")), created_(wall_clock()) {}
 
   void begin() override {
     if (!o_.generation.stream) return;
     o_.reply->begin_stream();
     begun_ = true;
     for (std::int64_t i = 0; i < o_.generation.choices; ++i)
-      chunk(static_cast<std::size_t>(i), nullptr, {}, nullptr, [](JsonWriter& json) { json.field("role", "assistant").field("content", ""); });
+      chunk(static_cast<std::size_t>(i), nullptr, {}, nullptr,
+            [](JsonWriter& json) { json.field("role", "assistant").field("content", ""); });
   }
 
   void piece(std::size_t index, const Choice& choice, const Usage& usage) override {
@@ -26,7 +28,8 @@ class ChatWriter final : public AnswerWriter {
   void finished(std::size_t index, const Choice& choice, const Usage& usage, const Speed* speed) override {
     if (!o_.generation.stream) return;
     deltas(index, choice, usage, nullptr);
-    chunk(index, &choice, usage, speed, [](JsonWriter&) {}, true);
+    chunk(
+        index, &choice, usage, speed, [](JsonWriter&) {}, true);
   }
 
   void done(const std::vector<Choice>& choices, const Usage& usage, const Speed& speed) override {
@@ -92,7 +95,8 @@ class ChatWriter final : public AnswerWriter {
 
   /// One chunk. `choice`: log-probabilities and ids that have not been sent go with it.
   template <class Delta>
-  void chunk(std::size_t index, const Choice* choice, const Usage& usage, const Speed* speed, Delta&& delta, bool last = false) {
+  void chunk(std::size_t index, const Choice* choice, const Usage& usage, const Speed* speed, Delta&& delta,
+             bool last = false) {
     std::string out;
     JsonWriter json(out);
     head(json, "chat.completion.chunk");
@@ -109,7 +113,8 @@ class ChatWriter final : public AnswerWriter {
       json.value(name_of(*choice->finish));
     else
       json.null();
-    if (choice != nullptr && o_.generation.return_ids && !sent_) write_ids(json, "token_ids", choice->ids, choice->sent_ids);
+    if (choice != nullptr && o_.generation.return_ids && !sent_)
+      write_ids(json, "token_ids", choice->ids, choice->sent_ids);
     if (last && !choice->stop.empty()) json.field("stop_reason", choice->stop);
     json.end().end_array();
     if (o_.generation.return_ids && choice == nullptr) write_ids(json, "prompt_token_ids", o_.prompt_ids);
@@ -208,6 +213,8 @@ class ChatWriter final : public AnswerWriter {
 
 }  // namespace
 
-std::unique_ptr<AnswerWriter> chat_writer(WriterOptions options) { return std::make_unique<ChatWriter>(std::move(options)); }
+std::unique_ptr<AnswerWriter> chat_writer(WriterOptions options) {
+  return std::make_unique<ChatWriter>(std::move(options));
+}
 
 }  // namespace mortar::server

@@ -10,7 +10,8 @@ using text::JsonWriter;
 
 class CompletionWriter final : public AnswerWriter {
  public:
-  explicit CompletionWriter(WriterOptions options) : o_(std::move(options)), id_(new_id("cmpl-")), created_(wall_clock()) {}
+  explicit CompletionWriter(WriterOptions options)
+      : o_(std::move(options)), id_(new_id("cmpl-")), created_(wall_clock()) {}
 
   void begin() override {
     if (!o_.generation.stream) return;
@@ -60,7 +61,11 @@ class CompletionWriter final : public AnswerWriter {
 
  private:
   void head(JsonWriter& json) const {
-    json.object().field("id", id_).field("object", "text_completion").field("created", created_).field("model", o_.model);
+    json.object()
+        .field("id", id_)
+        .field("object", "text_completion")
+        .field("created", created_)
+        .field("model", o_.model);
     json.field("system_fingerprint", fingerprint_);
   }
 
@@ -95,8 +100,8 @@ class CompletionWriter final : public AnswerWriter {
     json.end();
   }
 
-  void one(JsonWriter& json, std::size_t index, const Choice& choice, const std::string& text, std::size_t logprobs_from,
-           std::size_t ids_from) const {
+  void one(JsonWriter& json, std::size_t index, const Choice& choice, const std::string& text,
+           std::size_t logprobs_from, std::size_t ids_from) const {
     json.object().field("index", index).field("text", text);
     logprobs(json, choice, logprobs_from);
     json.key("finish_reason");

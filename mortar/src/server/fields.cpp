@@ -22,13 +22,15 @@ std::int64_t integer_of(const Json& value, const std::string& path, std::int64_t
   if (!value.is(Kind::Number)) wrong(path, "an integer", value);
   const std::optional<std::int64_t> n = value.integer();
   if (!n || *n < lowest || *n > highest)
-    invalid(path, highest == INT64_MAX ? concat("an integer of at least ", lowest) : concat("an integer from ", lowest, " to ", highest),
+    invalid(path,
+            highest == INT64_MAX ? concat("an integer of at least ", lowest)
+                                 : concat("an integer from ", lowest, " to ", highest),
             text::description(value));
   return *n;
 }
 
-std::vector<std::int32_t> integers_of(const Json& array, const std::string& path, std::int64_t lowest, std::int64_t highest,
-                                      std::size_t most) {
+std::vector<std::int32_t> integers_of(const Json& array, const std::string& path, std::int64_t lowest,
+                                      std::int64_t highest, std::size_t most) {
   if (!array.is(Kind::Array)) wrong(path, "an array of integers", array);
   if (array.items.size() > most) invalid(path, concat("at most ", most, " integers"), concat(array.items.size()));
   std::vector<std::int32_t> out;
@@ -91,7 +93,8 @@ std::optional<std::string> Fields::string(std::string_view name, std::size_t lon
   if (value == nullptr) return std::nullopt;
   if (!value->is(Kind::String)) wrong(path(name), "a string", *value);
   std::string text = value->string();
-  if (text.size() > longest) invalid(path(name), concat("a string of at most ", longest, " bytes"), concat(text.size(), " bytes"));
+  if (text.size() > longest)
+    invalid(path(name), concat("a string of at most ", longest, " bytes"), concat(text.size(), " bytes"));
   return text;
 }
 

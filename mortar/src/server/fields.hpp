@@ -45,8 +45,8 @@ class Fields {
 /// A whole number of the range.
 std::int64_t integer_of(const text::Json& value, const std::string& path, std::int64_t lowest, std::int64_t highest);
 /// An array of whole numbers of the range.
-std::vector<std::int32_t> integers_of(const text::Json& array, const std::string& path, std::int64_t lowest, std::int64_t highest,
-                                      std::size_t most);
+std::vector<std::int32_t> integers_of(const text::Json& array, const std::string& path, std::int64_t lowest,
+                                      std::int64_t highest, std::size_t most);
 std::string element(const std::string& path, std::size_t index);
 
 }  // namespace mortar::server

@@ -118,9 +118,16 @@ class MessageAnswerWriter final : public AnswerWriter {
   static void block(JsonWriter& json, const Block& b, bool opening) {
     json.object();
     switch (b.kind) {
-      case EventKind::Thinking: json.field("type", "thinking").field("thinking", opening ? "" : b.text).field("signature", ""); break;
+      case EventKind::Thinking:
+        json.field("type", "thinking").field("thinking", opening ? "" : b.text).field("signature", "");
+        break;
       case EventKind::Content: json.field("type", "text").field("text", opening ? "" : b.text); break;
-      default: json.field("type", "tool_use").field("id", b.id).field("name", b.name).key("input").raw(opening ? "{}" : object_of(b.text));
+      default:
+        json.field("type", "tool_use")
+            .field("id", b.id)
+            .field("name", b.name)
+            .key("input")
+            .raw(opening ? "{}" : object_of(b.text));
     }
     json.end();
   }

@@ -21,11 +21,16 @@ ServerMetrics::ServerMetrics(std::string model, MetricNames names)
       tokens_(counter("generated_tokens_total", "generation_tokens_total", "Tokens of answers that have ended.")),
       first_token_(histogram("time_to_first_token_seconds", "time_to_first_token_seconds",
                              "From the request to its first token.", kLatencyBuckets)),
-      gaps_(histogram("inter_token_seconds", "inter_token_latency_seconds", "Between tokens of an answer.", kLatencyBuckets)),
-      requests_(histogram("request_seconds", "e2e_request_latency_seconds", "From the request to the end of the answer.", kSeconds)),
-      queue_(histogram("queue_seconds", "request_queue_time_seconds", "From the request until its computation begins.", kSeconds)),
-      prefill_(histogram("prefill_seconds", "request_prefill_time_seconds", "From there to the first token.", kSeconds)),
-      decode_(histogram("decode_seconds", "request_decode_time_seconds", "From the first token to the last.", kSeconds)),
+      gaps_(histogram("inter_token_seconds", "inter_token_latency_seconds", "Between tokens of an answer.",
+                      kLatencyBuckets)),
+      requests_(histogram("request_seconds", "e2e_request_latency_seconds",
+                          "From the request to the end of the answer.", kSeconds)),
+      queue_(histogram("queue_seconds", "request_queue_time_seconds", "From the request until its computation begins.",
+                       kSeconds)),
+      prefill_(
+          histogram("prefill_seconds", "request_prefill_time_seconds", "From there to the first token.", kSeconds)),
+      decode_(
+          histogram("decode_seconds", "request_decode_time_seconds", "From the first token to the last.", kSeconds)),
       prompts_(histogram("prompt_length_tokens", "request_prompt_tokens", "Tokens of a request's prompts.", kTokens)),
       answers_(histogram("answer_length_tokens", "request_generation_tokens", "Tokens of an answer.", kTokens)) {
   read_engine();
@@ -40,16 +45,20 @@ Counter& ServerMetrics::counter(const char* own, const char* vllm, const char* h
   return registry_.counter(name(own, vllm), help, {{"model_name", model_}});
 }
 
-Counter& ServerMetrics::counter_by(const char* own, const char* vllm, const char* help, const char* label, const std::string& value) {
+Counter& ServerMetrics::counter_by(const char* own, const char* vllm, const char* help, const char* label,
+                                   const std::string& value) {
   return registry_.counter(name(own, vllm), help, {{"model_name", model_}, {label, value}});
 }
 
-Histogram& ServerMetrics::histogram(const char* own, const char* vllm, const char* help, std::span<const double> bounds) {
+Histogram& ServerMetrics::histogram(const char* own, const char* vllm, const char* help,
+                                    std::span<const double> bounds) {
   return registry_.histogram(name(own, vllm), help, bounds, {{"model_name", model_}});
 }
 
 void ServerMetrics::read_engine() {
-  const auto number = [this](std::int64_t EngineStats::*field) { return [this, field] { return static_cast<double>(engine_.*field); }; };
+  const auto number = [this](std::int64_t EngineStats::*field) {
+    return [this, field] { return static_cast<double>(engine_.*field); };
+  };
   const Metrics::Labels labels = {{"model_name", model_}};
   const auto gauge = [&](const char* own, const char* vllm, const char* help, std::function<double()> read) {
     registry_.read_gauge(name(own, vllm), help, std::move(read), labels);
@@ -57,30 +66,40 @@ void ServerMetrics::read_engine() {
   const auto counter = [&](const char* own, const char* vllm, const char* help, std::function<double()> read) {
     registry_.read_counter(name(own, vllm), help, std::move(read), labels);
   };
-  gauge("requests_running", "num_requests_running", "Sequences that are being computed.", number(&EngineStats::running));
+  gauge("requests_running", "num_requests_running", "Sequences that are being computed.",
+        number(&EngineStats::running));
   gauge("requests_waiting", "num_requests_waiting", "Sequences that wait.", number(&EngineStats::waiting));
   gauge("waiting_prompt_tokens", nullptr, "Tokens of prompts that wait.", number(&EngineStats::waiting_tokens));
   gauge("kv_cache_usage_ratio", "kv_cache_usage_perc", "Share of the KV cache that sequences hold, 0 to 1.", [this] {
-    return engine_.total_pages > 0 ? static_cast<double>(engine_.held_pages) / static_cast<double>(engine_.total_pages) : 0.0;
+    return engine_.total_pages > 0 ? static_cast<double>(engine_.held_pages) / static_cast<double>(engine_.total_pages)
+                                   : 0.0;
   });
   gauge("kv_cache_pages", nullptr, "Pages of the KV cache.", number(&EngineStats::total_pages));
-  gauge("kv_cache_cached_pages", nullptr, "Pages that no sequence holds and the prefix cache can find.", number(&EngineStats::cached_pages));
-  counter("preemptions_total", "num_preemptions_total", "Sequences that gave way to others.", number(&EngineStats::preemptions));
+  gauge("kv_cache_cached_pages", nullptr, "Pages that no sequence holds and the prefix cache can find.",
+        number(&EngineStats::cached_pages));
+  counter("preemptions_total", "num_preemptions_total", "Sequences that gave way to others.",
+          number(&EngineStats::preemptions));
   counter("steps_total", nullptr, "Steps of the engine.", number(&EngineStats::steps));
-  counter("mixed_steps_total", nullptr, "Steps with tokens of prompts and of answers.", number(&EngineStats::mixed_steps));
-  counter("masked_rows_total", nullptr, "Rows whose next token a grammar restricted.", number(&EngineStats::masked_rows));
+  counter("mixed_steps_total", nullptr, "Steps with tokens of prompts and of answers.",
+          number(&EngineStats::mixed_steps));
+  counter("masked_rows_total", nullptr, "Rows whose next token a grammar restricted.",
+          number(&EngineStats::masked_rows));
   counter("prefix_cache_queried_tokens_total", "prefix_cache_queries_total", "Tokens of prompts that were looked up.",
           [this] { return static_cast<double>(engine_.prompt_tokens + engine_.cached_tokens); });
-  counter("prefix_cache_found_tokens_total", "prefix_cache_hits_total", "Tokens of prompts that were found.", number(&EngineStats::cached_tokens));
+  counter("prefix_cache_found_tokens_total", "prefix_cache_hits_total", "Tokens of prompts that were found.",
+          number(&EngineStats::cached_tokens));
 }
 
 void ServerMetrics::read_http() {
-  const auto number = [this](std::uint64_t HttpStats::*field) { return [this, field] { return static_cast<double>(http_.*field); }; };
+  const auto number = [this](std::uint64_t HttpStats::*field) {
+    return [this, field] { return static_cast<double>(http_.*field); };
+  };
   registry_.read_gauge("mortar_http_connections", "Open connections.", number(&HttpStats::connections));
   registry_.read_counter("mortar_http_requests_total", "Requests of all routes.", number(&HttpStats::requests));
   registry_.read_counter("mortar_http_received_bytes_total", "Bytes from clients.", number(&HttpStats::bytes_in));
   registry_.read_counter("mortar_http_sent_bytes_total", "Bytes to clients.", number(&HttpStats::bytes_out));
-  registry_.read_counter("mortar_http_clients_gone_total", "Clients that left before the end of an answer.", number(&HttpStats::gone));
+  registry_.read_counter("mortar_http_clients_gone_total", "Clients that left before the end of an answer.",
+                         number(&HttpStats::gone));
   registry_.read_counter("mortar_http_slow_readers_total", "Clients that were disconnected because they did not read.",
                          number(&HttpStats::slow_readers));
 }
@@ -92,7 +111,9 @@ void ServerMetrics::accepted(std::int64_t prompt_tokens) {
 }
 
 void ServerMetrics::refused(const std::string& code) {
-  counter_by("requests_refused_total", "admission_rejections_total", "Requests that were refused, by the code of the error.", "reason", code).add();
+  counter_by("requests_refused_total", "admission_rejections_total",
+             "Requests that were refused, by the code of the error.", "reason", code)
+      .add();
   const std::lock_guard lock(mutex_);
   ++refused_;
 }
@@ -112,7 +133,8 @@ void ServerMetrics::choice_ended(const std::string& reason, std::int64_t tokens)
 
 void ServerMetrics::timed(const SequenceTimings& t) {
   const auto seconds = [](auto begin, auto end) {
-    return begin.time_since_epoch().count() == 0 || end < begin ? 0.0 : std::chrono::duration<double>(end - begin).count();
+    return begin.time_since_epoch().count() == 0 || end < begin ? 0.0
+                                                                : std::chrono::duration<double>(end - begin).count();
   };
   queue_.observe(seconds(t.submitted, t.admitted));
   prefill_.observe(seconds(t.admitted, t.first_token));
@@ -126,7 +148,8 @@ void ServerMetrics::unknown_field(const std::string& field) {
     shown = field.size() <= 64 && (unknown_.contains(field) || unknown_.size() < kUnknownNames);
     if (shown) unknown_[field] = true;
   }
-  counter_by("unknown_fields_total", nullptr, "Fields of requests that were ignored.", "field", shown ? field : "other").add();
+  counter_by("unknown_fields_total", nullptr, "Fields of requests that were ignored.", "field", shown ? field : "other")
+      .add();
 }
 
 ServerMetrics::Totals ServerMetrics::totals() const {

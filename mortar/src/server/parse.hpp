@@ -59,7 +59,8 @@ class ToolWriter {
  public:
   explicit ToolWriter(const ParseContext& context) : context_(context), json_(out_) { json_.array(); }
   /// `parameters`: a JSON schema; nullptr: none.
-  void add(const std::string& name, std::optional<std::string> description, const text::Json* parameters, const std::string& path);
+  void add(const std::string& name, std::optional<std::string> description, const text::Json* parameters,
+           const std::string& path);
   void finish(ChatRequest& request);
   bool empty() const { return types_.empty(); }
   bool has(std::string_view name) const;

@@ -58,7 +58,9 @@ std::vector<MessageWriter::Call> calls_of(Fields& message) {
 void parse_one_message(const Json& value, const std::string& path, MessageWriter& writer, bool last, ChatRequest& out) {
   Fields message(value, path);
   const auto role = message.one_of("role", {"system", "developer", "user", "assistant", "tool"});
-  if (!role) invalid(message.path("role"), "system, developer, user, assistant or tool", "nothing", "missing_required_parameter");
+  if (!role)
+    invalid(message.path("role"), "system, developer, user, assistant or tool", "nothing",
+            "missing_required_parameter");
   const std::optional<std::string> content = content_of(message);
   if (*role == "assistant") {
     std::optional<std::string> thinking = message.string("reasoning_content");
@@ -67,7 +69,8 @@ void parse_one_message(const Json& value, const std::string& path, MessageWriter
     if (last && !out.generation_prompt) out.continued = content.value_or("");
     return;
   }
-  if (!content) invalid(message.path("content"), "a string or an array of parts", "nothing", "missing_required_parameter");
+  if (!content)
+    invalid(message.path("content"), "a string or an array of parts", "nothing", "missing_required_parameter");
   if (*role == "tool")
     writer.tool(message.string("tool_call_id").value_or(""), *content);
   else
@@ -77,7 +80,8 @@ void parse_one_message(const Json& value, const std::string& path, MessageWriter
 void parse_messages(Fields& fields, const ParseContext& context, ChatRequest& out) {
   const bool continues = fields.boolean("continue_final_message").value_or(false);
   const std::optional<bool> prompt = fields.boolean("add_generation_prompt");
-  if (continues && prompt.value_or(false)) invalid(fields.path("continue_final_message"), "either this or add_generation_prompt", "both");
+  if (continues && prompt.value_or(false))
+    invalid(fields.path("continue_final_message"), "either this or add_generation_prompt", "both");
   out.generation_prompt = !continues;
   const Json* messages = fields.array("messages");
   const std::string path = fields.path("messages");
@@ -94,7 +98,8 @@ void parse_messages(Fields& fields, const ParseContext& context, ChatRequest& ou
 void parse_tools(Fields& fields, const ParseContext& context, ChatRequest& out) {
   const Json* tools = fields.array("tools");
   const std::string path = fields.path("tools");
-  if (tools != nullptr && tools->items.empty()) invalid(path, "at least one tool, or none of this field", "an empty array");
+  if (tools != nullptr && tools->items.empty())
+    invalid(path, "at least one tool, or none of this field", "an empty array");
   ToolWriter writer(context);
   for (std::size_t i = 0; tools != nullptr && i < tools->items.size(); ++i) {
     Fields tool(tools->items[i], element(path, i));
@@ -118,7 +123,8 @@ void parse_tools(Fields& fields, const ParseContext& context, ChatRequest& out) 
     (void)c.one_of("type", {"function"});
     const Json* function = c.object("function");
     const auto name = function != nullptr ? Fields(*function, c.path("function")).string("name") : c.string("name");
-    if (!name) invalid(c.path("function"), "an object with the name of a function", "nothing", "missing_required_parameter");
+    if (!name)
+      invalid(c.path("function"), "an object with the name of a function", "nothing", "missing_required_parameter");
     if (!writer.has(*name)) invalid(c.path("function.name"), "the name of one of the tools", "\"" + *name + "\"");
     out.tool_choice = ToolChoice::Named;
     out.named = *name;
@@ -132,7 +138,8 @@ void parse_tools(Fields& fields, const ParseContext& context, ChatRequest& out) 
 }
 
 void parse_thinking(Fields& fields, ChatRequest& out) {
-  if (const auto effort = fields.one_of("reasoning_effort", {"none", "minimal", "low", "medium", "high", "xhigh", "max"}))
+  if (const auto effort =
+          fields.one_of("reasoning_effort", {"none", "minimal", "low", "medium", "high", "xhigh", "max"}))
     out.thinking = *effort != "none";
   if (const auto thinking = fields.boolean("enable_thinking")) out.thinking = thinking;
   out.shows_thinking = fields.boolean("include_reasoning").value_or(true);
@@ -140,7 +147,8 @@ void parse_thinking(Fields& fields, ChatRequest& out) {
   if (variables == nullptr) return;
   Fields v(*variables, fields.path("chat_template_kwargs"));
   if (const auto thinking = v.boolean("enable_thinking")) out.thinking = thinking;
-  for (const char* name : {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token", "pad_token", "unk_token"})
+  for (const char* name :
+       {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token", "pad_token", "unk_token"})
     if (v.find(name) != nullptr) unsupported(v.path(name), "is set by the server");
   out.template_variables = std::string(variables->source);
 }

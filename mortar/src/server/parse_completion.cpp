@@ -16,7 +16,8 @@ void parse_prompts(Fields& fields, const ParseContext& context, CompletionReques
   if (prompt == nullptr) invalid(path, expected, "nothing", "missing_required_parameter");
   const auto ids_of = [&](const Json& array, const std::string& where) {
     if (array.items.empty()) invalid(where, "at least one id", "none");
-    return integers_of(array, where, 0, context.limits.vocabulary - 1, static_cast<std::size_t>(context.limits.max_context));
+    return integers_of(array, where, 0, context.limits.vocabulary - 1,
+                       static_cast<std::size_t>(context.limits.max_context));
   };
   if (prompt->is(Kind::String)) {
     out.prompts.push_back(prompt->string());
@@ -28,11 +29,13 @@ void parse_prompts(Fields& fields, const ParseContext& context, CompletionReques
     out.ids.push_back(ids_of(*prompt, path));
   } else {
     if (prompt->items.size() > context.limits.prompts)
-      invalid(path, tessera::concat("at most ", context.limits.prompts, " prompts"), tessera::concat(prompt->items.size()));
+      invalid(path, tessera::concat("at most ", context.limits.prompts, " prompts"),
+              tessera::concat(prompt->items.size()));
     const Kind kind = prompt->items[0].kind;
     for (std::size_t i = 0; i < prompt->items.size(); ++i) {
       const Json& item = prompt->items[i];
-      if (item.kind != kind || (kind != Kind::String && kind != Kind::Array)) wrong(element(path, i), "strings, or arrays of ids", item);
+      if (item.kind != kind || (kind != Kind::String && kind != Kind::Array))
+        wrong(element(path, i), "strings, or arrays of ids", item);
       if (kind == Kind::String)
         out.prompts.push_back(item.string());
       else
@@ -50,7 +53,8 @@ CompletionRequest parse_completion(const Json& body, const ParseContext& context
   Fields fields(body, "");
   parse_prompts(fields, context, out);
   if (fields.boolean("echo").value_or(false)) unsupported("echo", "is not supported");
-  if (const Json* suffix = fields.find("suffix"); suffix != nullptr && !(suffix->is(Kind::String) && suffix->string().empty()))
+  if (const Json* suffix = fields.find("suffix");
+      suffix != nullptr && !(suffix->is(Kind::String) && suffix->string().empty()))
     unsupported("suffix", "is not supported");
   const std::optional<std::int64_t> best = fields.integer("best_of", 1, INT32_MAX);
   const std::optional<std::int64_t> logprobs = fields.integer("logprobs", 0, 20);

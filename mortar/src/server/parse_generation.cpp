@@ -89,9 +89,10 @@ void parse_stream(Fields& fields, Generation& out) {
 void refuse(Fields& fields) {
   for (const char* old : {"guided_json", "guided_regex", "guided_choice", "guided_grammar"})
     if (fields.find(old) != nullptr)
-      unsupported(fields.path(old), "is not supported: use response_format, or structured_outputs with json, regex or choice");
-  for (const char* name : {"bad_words", "prompt_logprobs", "logits_processors", "use_beam_search", "chat_template", "functions",
-                           "function_call", "modalities", "audio", "grammar", "json_schema"})
+      unsupported(fields.path(old),
+                  "is not supported: use response_format, or structured_outputs with json, regex or choice");
+  for (const char* name : {"bad_words", "prompt_logprobs", "logits_processors", "use_beam_search", "chat_template",
+                           "functions", "function_call", "modalities", "audio", "grammar", "json_schema"})
     if (const Json* value = fields.find(name); value != nullptr && !value->is(Kind::False))
       unsupported(fields.path(name), "is not supported");
 }
@@ -165,7 +166,8 @@ void parse_generation(Fields& fields, const ParseContext& context, Generation& o
   out.skip_special = fields.boolean("skip_special_tokens").value_or(true);
   out.min_tokens = fields.integer("min_tokens", 0, kMostTokens).value_or(0);
   if (out.max_tokens && out.min_tokens > *out.max_tokens)
-    invalid(fields.path("min_tokens"), concat("at most max_tokens, which is ", *out.max_tokens), concat(out.min_tokens));
+    invalid(fields.path("min_tokens"), concat("at most max_tokens, which is ", *out.max_tokens),
+            concat(out.min_tokens));
   parse_sampling(fields, context, out);
   parse_structure(fields, out);
   out.thinking_budget = fields.integer("thinking_token_budget", 0, kMostTokens).value_or(-1);
@@ -178,8 +180,8 @@ void parse_generation(Fields& fields, const ParseContext& context, Generation& o
   parse_stream(fields, out);
   out.return_ids = fields.boolean("return_token_ids").value_or(false);
   refuse(fields);
-  fields.ignore({"user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity", "prediction",
-                 "best_of", "web_search_options", "logprobs", "top_logprobs"});
+  fields.ignore({"user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity",
+                 "prediction", "best_of", "web_search_options", "logprobs", "top_logprobs"});
 }
 
 }  // namespace mortar::server

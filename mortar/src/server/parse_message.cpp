@@ -152,7 +152,8 @@ ChatRequest parse_message(const Json& body, const ParseContext& context) {
   const std::string path = fields.path("messages");
   if (messages == nullptr) missing(path, "an array of messages");
   if (messages->items.empty()) invalid(path, "at least one message", "none");
-  for (std::size_t i = 0; i < messages->items.size(); ++i) parse_turn(messages->items[i], element(path, i), conversation);
+  for (std::size_t i = 0; i < messages->items.size(); ++i)
+    parse_turn(messages->items[i], element(path, i), conversation);
   if (conversation.empty()) invalid(path, "at least one message with content", "none");
   out.messages = conversation.take();
   parse_tools(fields, context, out);
@@ -163,7 +164,7 @@ ChatRequest parse_message(const Json& body, const ParseContext& context) {
   g.top_p = fields.number("top_p", 1e-38, 1);
   g.top_k = fields.integer("top_k", 0, std::int64_t{1} << 30);
   g.stream = fields.boolean("stream").value_or(false);
-  g.clamps = true;  // clients of this API ask for the most that a model may give
+  g.clamps = true;       // clients of this API ask for the most that a model may give
   out.thinking = false;  // as the API has it: only where it is asked for
   if (const Json* thinking = fields.object("thinking")) {
     Fields t(*thinking, fields.path("thinking"));
@@ -174,7 +175,8 @@ ChatRequest parse_message(const Json& body, const ParseContext& context) {
   }
   if (g.structure.form != Form::Text && out.tool_choice != ToolChoice::None)
     unsupported(g.structure.path, "cannot be combined with tools: set tool_choice to none");
-  fields.ignore({"metadata", "service_tier", "container", "context_management", "mcp_servers", "betas", "cache_control"});
+  fields.ignore(
+      {"metadata", "service_tier", "container", "context_management", "mcp_servers", "betas", "cache_control"});
   const std::vector<std::string> unknown = fields.unknown();
   g.unknown.insert(g.unknown.end(), unknown.begin(), unknown.end());
   return out;

@@ -24,8 +24,8 @@ std::string text_of(Fields& item, const char* field) {
   for (std::size_t i = 0; i < content->items.size(); ++i) {
     Fields part(content->items[i], element(path, i));
     const std::string type = part.string("type").value_or("");
-    if (type != "input_text" && type != "output_text" && type != "text" && type != "refusal" && type != "reasoning_text" &&
-        type != "summary_text")
+    if (type != "input_text" && type != "output_text" && type != "text" && type != "refusal" &&
+        type != "reasoning_text" && type != "summary_text")
       invalid(part.path("type"), "input_text or output_text: the model reads nothing else", "\"" + type + "\"");
     const auto text = part.string(type == "refusal" ? "refusal" : "text");
     if (!text) missing(part.path("text"), "a string");
@@ -147,7 +147,8 @@ ChatRequest parse_response(const Json& body, const ParseContext& context) {
   ChatRequest out;
   Fields fields(body, "");
   for (const char* name : {"previous_response_id", "conversation"})
-    if (fields.find(name) != nullptr) unsupported(name, "this server keeps no responses: send the whole conversation as input");
+    if (fields.find(name) != nullptr)
+      unsupported(name, "this server keeps no responses: send the whole conversation as input");
   if (fields.boolean("background").value_or(false)) unsupported("background", "this server keeps no responses");
   if (fields.find("prompt") != nullptr) unsupported("prompt", "this server keeps no prompts");
   Generation& g = out.generation;
@@ -166,8 +167,9 @@ ChatRequest parse_response(const Json& body, const ParseContext& context) {
   g.clamps = true;  // clients of this API ask for the most that a model may give
   if (g.structure.form != Form::Text && out.tool_choice != ToolChoice::None)
     unsupported(g.structure.path, "cannot be combined with tools: set tool_choice to none");
-  fields.ignore({"store", "metadata", "user", "include", "truncation", "service_tier", "safety_identifier", "prompt_cache_key",
-                 "prompt_cache_retention", "stream_options", "max_tool_calls", "top_logprobs", "client_metadata"});
+  fields.ignore({"store", "metadata", "user", "include", "truncation", "service_tier", "safety_identifier",
+                 "prompt_cache_key", "prompt_cache_retention", "stream_options", "max_tool_calls", "top_logprobs",
+                 "client_metadata"});
   const std::vector<std::string> unknown = fields.unknown();
   g.unknown.insert(g.unknown.end(), unknown.begin(), unknown.end());
   return out;

@@ -54,7 +54,8 @@ std::vector<TokenId> PlainText::encode(std::string_view rendered) const {
     const std::size_t inside = begin + begin_.size();
     const std::size_t first = begin > 0 ? begin - 1 : 0;
     add(rendered.substr(0, first), AddedTokens::Parse);
-    add(std::string(rendered.substr(first, begin - first)) + std::string(rendered.substr(inside, end - inside)), AddedTokens::AsText);
+    add(std::string(rendered.substr(first, begin - first)) + std::string(rendered.substr(inside, end - inside)),
+        AddedTokens::AsText);
     rendered.remove_prefix(end + end_.size());
   }
   add(rendered, AddedTokens::Parse);

@@ -35,7 +35,8 @@ Sampling sampling_of_request(const Generation& g, const GenerationConfig& defaul
 
 /// An error of the grammar as one of the field that it came from.
 template <class F>
-std::shared_ptr<const Grammar> compiled(GrammarCache& cache, const std::string& key, const std::string& path, F&& compile) {
+std::shared_ptr<const Grammar> compiled(GrammarCache& cache, const std::string& key, const std::string& path,
+                                        F&& compile) {
   try {
     return cache.get(key, compile);
   } catch (const RequestError& e) { throw ApiError(400, path + ": " + e.what(), path, "invalid_schema"); }
@@ -66,30 +67,35 @@ std::vector<TokenId> Service::prompt_of(Served& served, const ChatRequest& chat)
     const std::size_t first = marked.find_first_not_of(" \n\r\t"), last = marked.find_last_not_of(" \n\r\t");
     const std::size_t at = text.rfind(marked.substr(first, last + 1 - first));
     if (at == std::string::npos)
-      throw ApiError(400, "continue_final_message: the chat template changes the last message", "continue_final_message", "invalid_messages");
+      throw ApiError(400, "continue_final_message: the chat template changes the last message",
+                     "continue_final_message", "invalid_messages");
     text.resize(at + last + 1 - first);
   }
   std::vector<TokenId> ids = served.plain.encode(text);
-  if (ids.empty()) throw ApiError(400, "messages: the chat template makes an empty prompt of them", "messages", "invalid_messages");
+  if (ids.empty())
+    throw ApiError(400, "messages: the chat template makes an empty prompt of them", "messages", "invalid_messages");
   // A grammar begins behind the thinking. A model that may think, and was not told not to, begins with it anyway.
   const bool restricted = chat.generation.structure.form != Form::Text || chat.tool_choice == ToolChoice::Required ||
                           chat.tool_choice == ToolChoice::Named;
-  if (restricted && chat.generation_prompt && served.may_think && thinking_after(ids, served.tokenizer) == Thinking::MayBegin) {
+  if (restricted && chat.generation_prompt && served.may_think &&
+      thinking_after(ids, served.tokenizer) == Thinking::MayBegin) {
     const std::vector<TokenId> more = served.tokenizer.encode("<think>\n");
     ids.insert(ids.end(), more.begin(), more.end());
   }
   return ids;
 }
 
-Request Service::engine_request(const Served& served, const HttpRequest& http, const Generation& g, std::vector<TokenId> ids,
-                                std::uint64_t seed, const std::string& prompt_field) const {
+Request Service::engine_request(const Served& served, const HttpRequest& http, const Generation& g,
+                                std::vector<TokenId> ids, std::uint64_t seed, const std::string& prompt_field) const {
   const std::int64_t prompt = std::ssize(ids), context = served.context.limits.max_context, left = context - prompt;
   if (left < 1)
-    throw ApiError(400, concat("expected a prompt of less than ", context, " tokens, the context of this server, found ", prompt),
-                   prompt_field, "context_length_exceeded");
+    throw ApiError(
+        400, concat("expected a prompt of less than ", context, " tokens, the context of this server, found ", prompt),
+        prompt_field, "context_length_exceeded");
   if (g.max_tokens && *g.max_tokens > left && !g.clamps)
-    throw ApiError(400, concat("expected at most ", context, " tokens of prompt and answer together, found a prompt of ", prompt,
-                               " and max_tokens of ", *g.max_tokens),
+    throw ApiError(400,
+                   concat("expected at most ", context, " tokens of prompt and answer together, found a prompt of ",
+                          prompt, " and max_tokens of ", *g.max_tokens),
                    prompt_field, "context_length_exceeded");
   Request r;
   r.ids = std::move(ids);
@@ -146,7 +152,8 @@ void Service::constrain_chat(Served& served, const ChatRequest& chat, Thinking t
   if (chat.tool_choice == ToolChoice::Named) options.name = chat.named;
   options.parallel = chat.parallel;
   const std::string tools = served.plain.unmark(chat.tools);
-  const std::string key = concat("tools ", static_cast<int>(options.format), static_cast<int>(options.choice), options.parallel, options.name, "\n", tools);
+  const std::string key = concat("tools ", static_cast<int>(options.format), static_cast<int>(options.choice),
+                                 options.parallel, options.name, "\n", tools);
   const auto grammar = compiled(served.grammars, key, "tools", [&] { return Grammar::from_tools(tools, options); });
   ConstraintOptions constraint;
   if (forced && after_thinking) constraint.begins_after = served.tokenizer.find("</think>");
@@ -155,7 +162,8 @@ void Service::constrain_chat(Served& served, const ChatRequest& chat, Thinking t
   request.constraint = constrain(grammar, served.vocabulary, constraint);
 }
 
-void Service::start_chat(const std::shared_ptr<Served>& served, const HttpRequest& http, std::shared_ptr<HttpReply> reply, ChatRequest chat,
+void Service::start_chat(const std::shared_ptr<Served>& served, const HttpRequest& http,
+                         std::shared_ptr<HttpReply> reply, ChatRequest chat,
                          std::unique_ptr<AnswerWriter> (*writer)(WriterOptions)) {
   check_model(chat.generation.model);
   std::vector<TokenId> ids = prompt_of(*served, chat);
@@ -192,14 +200,15 @@ void Service::start_chat(const std::shared_ptr<Served>& served, const HttpReques
   start(served, std::move(prompts), std::move(w), writer);
 }
 
-void Service::start_completion(const std::shared_ptr<Served>& served, const HttpRequest& http, std::shared_ptr<HttpReply> reply,
-                               CompletionRequest completion) {
+void Service::start_completion(const std::shared_ptr<Served>& served, const HttpRequest& http,
+                               std::shared_ptr<HttpReply> reply, CompletionRequest completion) {
   const Generation& g = completion.generation;
   check_model(g.model);
   const std::uint64_t seed = g.seed.value_or(drawn_seed());
   std::vector<RunPrompt> prompts(completion.count());
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    std::vector<TokenId> ids = completion.ids.empty() ? served->tokenizer.encode(completion.prompts[i]) : std::move(completion.ids[i]);
+    std::vector<TokenId> ids =
+        completion.ids.empty() ? served->tokenizer.encode(completion.prompts[i]) : std::move(completion.ids[i]);
     prompts[i].request = engine_request(*served, http, g, std::move(ids), seed, "prompt");
     constrain_content(*served, g, false, prompts[i].request);
     if (g.choices > 1) prompts[i].request.stop = g.stop;

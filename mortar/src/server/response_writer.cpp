@@ -17,7 +17,8 @@ struct Item {
 
 class ResponseWriter final : public AnswerWriter {
  public:
-  explicit ResponseWriter(WriterOptions options) : o_(std::move(options)), id_(new_id("resp_")), created_(wall_clock()) {}
+  explicit ResponseWriter(WriterOptions options)
+      : o_(std::move(options)), id_(new_id("resp_")), created_(wall_clock()) {}
 
   void begin() override {
     if (!o_.generation.stream) return;
@@ -46,7 +47,8 @@ class ResponseWriter final : public AnswerWriter {
       o_.reply->send(200, "application/json", std::move(out));
       return;
     }
-    event(cut_ ? "response.incomplete" : "response.completed", [&](JsonWriter& json) { response(json.key("response"), status, &usage, nullptr); });
+    event(cut_ ? "response.incomplete" : "response.completed",
+          [&](JsonWriter& json) { response(json.key("response"), status, &usage, nullptr); });
     o_.reply->end_stream();
   }
 
@@ -137,8 +139,11 @@ class ResponseWriter final : public AnswerWriter {
   }
 
   static void part(JsonWriter& json, const Item& it) {
-    json.object().field("type", it.kind == answer::EventKind::Thinking ? "reasoning_text" : "output_text").field("text", it.text);
-    if (it.kind == answer::EventKind::Content) json.key("annotations").array().end_array().key("logprobs").array().end_array();
+    json.object()
+        .field("type", it.kind == answer::EventKind::Thinking ? "reasoning_text" : "output_text")
+        .field("text", it.text);
+    if (it.kind == answer::EventKind::Content)
+      json.key("annotations").array().end_array().key("logprobs").array().end_array();
     json.end();
   }
 
@@ -178,8 +183,19 @@ class ResponseWriter final : public AnswerWriter {
     if (usage != nullptr)
       for (const Item& it : items_) item(json, it, false);
     json.end_array();
-    json.field("parallel_tool_calls", o_.parallel).key("tool_choice").raw(o_.tool_choice).key("tools").raw(o_.tools.empty() ? "[]" : o_.tools);
-    json.key("instructions").null().key("metadata").object().end().key("previous_response_id").null().field("store", false);
+    json.field("parallel_tool_calls", o_.parallel)
+        .key("tool_choice")
+        .raw(o_.tool_choice)
+        .key("tools")
+        .raw(o_.tools.empty() ? "[]" : o_.tools);
+    json.key("instructions")
+        .null()
+        .key("metadata")
+        .object()
+        .end()
+        .key("previous_response_id")
+        .null()
+        .field("store", false);
     const auto maybe = [&](const char* name, const auto& value) {
       json.key(name);
       if (value)
@@ -197,7 +213,10 @@ class ResponseWriter final : public AnswerWriter {
       json.object().field("input_tokens", usage->prompt).key("input_tokens_details").object();
       json.field("cached_tokens", usage->cached).field("cache_write_tokens", 0).end();
       json.field("output_tokens", usage->completion).key("output_tokens_details").object();
-      json.field("reasoning_tokens", usage->thinking).end().field("total_tokens", usage->prompt + usage->completion).end();
+      json.field("reasoning_tokens", usage->thinking)
+          .end()
+          .field("total_tokens", usage->prompt + usage->completion)
+          .end();
     }
     json.end();
   }
@@ -212,6 +231,8 @@ class ResponseWriter final : public AnswerWriter {
 
 }  // namespace
 
-std::unique_ptr<AnswerWriter> response_writer(WriterOptions options) { return std::make_unique<ResponseWriter>(std::move(options)); }
+std::unique_ptr<AnswerWriter> response_writer(WriterOptions options) {
+  return std::make_unique<ResponseWriter>(std::move(options));
+}
 
 }  // namespace mortar::server

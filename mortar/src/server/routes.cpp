@@ -18,7 +18,11 @@ constexpr const char* kJson = "application/json";
 void send_json(const Reply& reply, std::string body, int status = 200) { reply->send(status, kJson, std::move(body)); }
 
 void model_object(JsonWriter& json, Service& service) {
-  json.object().field("id", service.model()).field("object", "model").field("created", service.created()).field("owned_by", "mortar");
+  json.object()
+      .field("id", service.model())
+      .field("object", "model")
+      .field("created", service.created())
+      .field("owned_by", "mortar");
   if (const auto served = service.served_or_null()) json.field("max_model_len", served->context.limits.max_context);
   json.end();
 }
@@ -72,7 +76,8 @@ void add_answers(HttpServer& http, Service& service) {
 
 /// The routes that count the tokens of a request that generates.
 void add_counts(HttpServer& http, Service& service) {
-  const auto count = [&](const char* path, Dialect dialect, const char* object, ChatRequest (*parse)(const Json&, const ParseContext&)) {
+  const auto count = [&](const char* path, Dialect dialect, const char* object,
+                         ChatRequest (*parse)(const Json&, const ParseContext&)) {
     http.route("POST", path, [&service, dialect, object, parse](HttpRequest request, const Reply& reply) {
       service.handle(reply, dialect, [&service, object, parse, reply, request = std::move(request)] {
         const auto served = service.served();
@@ -107,7 +112,8 @@ void tokenize(Service& service, const Reply& reply, const HttpRequest& request) 
     const bool parses = fields.boolean("parse_special").value_or(true);
     ids = served->tokenizer.encode(*text, parses ? AddedTokens::Parse : AddedTokens::AsText);
   }
-  const bool pieces = fields.boolean("with_pieces").value_or(false) || fields.boolean("return_token_strs").value_or(false);
+  const bool pieces =
+      fields.boolean("with_pieces").value_or(false) || fields.boolean("return_token_strs").value_or(false);
   std::string out;
   JsonWriter json(out);
   json.object().field("count", ids.size()).field("max_model_len", served->context.limits.max_context);
@@ -138,7 +144,8 @@ void detokenize(Service& service, const Reply& reply, const HttpRequest& request
 void add_tokens(HttpServer& http, Service& service) {
   const auto add = [&](const char* path, void (*work)(Service&, const Reply&, const HttpRequest&)) {
     http.route("POST", path, [&service, work](HttpRequest request, const Reply& reply) {
-      service.handle(reply, Dialect::OpenAi, [&service, work, reply, request = std::move(request)] { work(service, reply, request); });
+      service.handle(reply, Dialect::OpenAi,
+                     [&service, work, reply, request = std::move(request)] { work(service, reply, request); });
     });
   };
   add("/tokenize", tokenize);
@@ -157,8 +164,13 @@ std::string state_json(Service& service, const HttpStats& http) {
   if (const auto served = service.served_or_null()) {
     const EngineStats s = served->engine.stats();
     json.field("max_context", served->context.limits.max_context).field("max_batch", served->context.limits.choices);
-    json.field("running", s.running).field("waiting", s.waiting).field("total_pages", s.total_pages).field("held_pages", s.held_pages);
-    json.field("cached_pages", s.cached_pages).field("prompt_tokens", s.prompt_tokens).field("cached_tokens", s.cached_tokens);
+    json.field("running", s.running)
+        .field("waiting", s.waiting)
+        .field("total_pages", s.total_pages)
+        .field("held_pages", s.held_pages);
+    json.field("cached_pages", s.cached_pages)
+        .field("prompt_tokens", s.prompt_tokens)
+        .field("cached_tokens", s.cached_tokens);
     json.field("generated_tokens", s.generated_tokens).field("steps", s.steps).field("preemptions", s.preemptions);
   }
   json.end();
@@ -184,21 +196,28 @@ void add_state(HttpServer& http, Service& service) {
   http.route("GET", "/metrics", [&service, &http](const HttpRequest&, const Reply& reply) {
     const auto served = service.served_or_null();
     const EngineStats stats = served != nullptr ? served->engine.stats() : EngineStats{};
-    reply->send(200, "text/plain; version=0.0.4; charset=utf-8", service.metrics().text(served != nullptr ? &stats : nullptr, http.stats()));
+    reply->send(200, "text/plain; version=0.0.4; charset=utf-8",
+                service.metrics().text(served != nullptr ? &stats : nullptr, http.stats()));
   });
-  http.route("GET", "/state", [&service, &http](const HttpRequest&, const Reply& reply) { send_json(reply, state_json(service, http.stats())); });
-  http.route("GET", "/openapi.json", [](const HttpRequest&, const Reply& reply) { send_json(reply, std::string(openapi_json())); });
+  http.route("GET", "/state", [&service, &http](const HttpRequest&, const Reply& reply) {
+    send_json(reply, state_json(service, http.stats()));
+  });
+  http.route("GET", "/openapi.json",
+             [](const HttpRequest&, const Reply& reply) { send_json(reply, std::string(openapi_json())); });
   http.route("GET", "/", [](const HttpRequest&, const Reply& reply) {
     // The page is one file: it loads nothing, is shown by no other page, and runs no script but its own.
     const std::string nonce = new_id(""), mark = "@NONCE@";
     std::string page(page_html());
-    for (std::size_t at = page.find(mark); at != page.npos; at = page.find(mark, at)) page.replace(at, mark.size(), nonce);
-    reply->send(200, "text/html; charset=utf-8", std::move(page),
-                {{"Content-Security-Policy",
-                  tessera::concat("default-src 'none'; script-src 'nonce-", nonce, "'; style-src 'nonce-", nonce,
-                                  "'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")},
-                 {"X-Content-Type-Options", "nosniff"},
-                 {"Referrer-Policy", "no-referrer"}});
+    for (std::size_t at = page.find(mark); at != page.npos; at = page.find(mark, at))
+      page.replace(at, mark.size(), nonce);
+    reply->send(
+        200, "text/html; charset=utf-8", std::move(page),
+        {{"Content-Security-Policy",
+          tessera::concat(
+              "default-src 'none'; script-src 'nonce-", nonce, "'; style-src 'nonce-", nonce,
+              "'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")},
+         {"X-Content-Type-Options", "nosniff"},
+         {"Referrer-Policy", "no-referrer"}});
   });
 }
 

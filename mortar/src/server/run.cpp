@@ -20,7 +20,8 @@ const char* name_of(Finish finish) noexcept {
   return finish == Finish::Stop ? "stop" : finish == Finish::Length ? "length" : "tool_calls";
 }
 
-Run::Run(Tokenizer tokenizer, std::vector<RunPrompt> prompts, std::unique_ptr<AnswerWriter> writer, ServerMetrics& metrics)
+Run::Run(Tokenizer tokenizer, std::vector<RunPrompt> prompts, std::unique_ptr<AnswerWriter> writer,
+         ServerMetrics& metrics)
     : tokenizer_(std::move(tokenizer)),
       prompts_(std::move(prompts)),
       writer_(std::move(writer)),
@@ -121,7 +122,8 @@ void Run::take_token(Choice& choice, const Arrived& arrived) {
   add_fresh(choice, std::move(events));
 }
 
-/// Tokens are listed with the text that they are part of; those of a stop string, and white space around calls, are not.
+/// Tokens are listed with the text that they are part of; those of a stop string, and white space around calls, are
+/// not.
 void Run::add_fresh(Choice& choice, answer::Events events) {
   bool content = false, call = false;
   for (answer::Event& e : events) {
@@ -187,7 +189,8 @@ void Run::flush() {
     if (over && choice.machine == nullptr) continue;  // sent already
     add_events(choice);
     if (over) {
-      const bool last = std::all_of(choices_.begin(), choices_.end(), [](const Choice& c) { return c.finish.has_value(); });
+      const bool last =
+          std::all_of(choices_.begin(), choices_.end(), [](const Choice& c) { return c.finish.has_value(); });
       const Speed measured = speed(now);
       writer_->finished(i, choice, now, last ? &measured : nullptr);
       choice.machine.reset();

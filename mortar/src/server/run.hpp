@@ -83,7 +83,8 @@ struct RunPrompt {
 
 class Run : public std::enable_shared_from_this<Run> {
  public:
-  Run(Tokenizer tokenizer, std::vector<RunPrompt> prompts, std::unique_ptr<AnswerWriter> writer, ServerMetrics& metrics);
+  Run(Tokenizer tokenizer, std::vector<RunPrompt> prompts, std::unique_ptr<AnswerWriter> writer,
+      ServerMetrics& metrics);
 
   /// What a token of the engine is when it comes to the thread of answers.
   struct Arrived {
@@ -113,7 +114,9 @@ class Run : public std::enable_shared_from_this<Run> {
   std::chrono::steady_clock::time_point started() const { return started_; }
 
  private:
-  std::size_t place(std::size_t prompt, std::int64_t choice) const { return prompt * per_prompt_ + static_cast<std::size_t>(choice); }
+  std::size_t place(std::size_t prompt, std::int64_t choice) const {
+    return prompt * per_prompt_ + static_cast<std::size_t>(choice);
+  }
   void take_token(Choice& choice, const Arrived& arrived);
   static void add_fresh(Choice& choice, answer::Events events);
   static void add_events(Choice& choice);

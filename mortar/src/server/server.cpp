@@ -3,8 +3,8 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <filesystem>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <stop_token>
 #include <thread>
@@ -44,7 +44,9 @@ HttpOptions http_options(const ServerOptions& options) {
   return h;
 }
 
-std::chrono::milliseconds milliseconds(double seconds) { return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)); }
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+}
 
 }  // namespace
 
@@ -111,7 +113,10 @@ class Server::State {
   bool end_answers() {
     http_.stop_accepting();
     if (http_.drain(milliseconds(options_.drain))) return true;
-    fail_answers({503, concat("the server is shutting down, and the answer was not complete within ", options_.drain, " seconds"), "", "shutting_down"});
+    fail_answers(
+        {503,
+         concat("the server is shutting down, and the answer was not complete within ", options_.drain, " seconds"), "",
+         "shutting_down"});
     return false;
   }
   void fail_answers(const server::ApiError& error) {
@@ -125,8 +130,9 @@ class Server::State {
     if (!options_.ready) return;
     const auto& limits = served->context.limits;
     const bool all = options_.host.find(':') != std::string::npos;
-    options_.ready(concat("ready: http", options_.tls_cert.empty() ? "" : "s", "://", all ? "[" : "", options_.host, all ? "]" : "", ":", port(), "  ",
-                         service_.model(), "  context ", limits.max_context, "  batch ", limits.choices));
+    options_.ready(concat("ready: http", options_.tls_cert.empty() ? "" : "s", "://", all ? "[" : "", options_.host,
+                          all ? "]" : "", ":", port(), "  ", service_.model(), "  context ", limits.max_context,
+                          "  batch ", limits.choices));
   }
 
   ServerOptions options_;
@@ -139,7 +145,8 @@ class Server::State {
   std::exception_ptr failure_;
 };
 
-Server::Server(Engine engine, const ServerOptions& options) : state_(std::make_unique<State>(options, engine.model().folder)) {
+Server::Server(Engine engine, const ServerOptions& options)
+    : state_(std::make_unique<State>(options, engine.model().folder)) {
   state_->serve_with(std::move(engine));
 }
 

@@ -55,7 +55,8 @@ Served::Served(Engine loaded, const ServerOptions& options)
       vocabulary(std::make_shared<const Vocabulary>(tokenizer)) {
   const Model& model = engine.model();
   context.plain = &plain;
-  context.calls = options.tool_format == ToolFormat::Xml || (options.tool_format == ToolFormat::Auto && chat && chat->mentions("<function="))
+  context.calls = options.tool_format == ToolFormat::Xml ||
+                          (options.tool_format == ToolFormat::Auto && chat && chat->mentions("<function="))
                       ? answer::CallFormat::Xml
                       : answer::CallFormat::Json;
   context.limits.vocabulary = std::min<std::int64_t>(tokenizer.size(), model.config.vocabulary);
@@ -99,7 +100,8 @@ void Service::stop() {
 
 void Service::check_model(const std::string& name) const {
   if (!name.empty() && name != model_)
-    throw ApiError(404, "model: expected " + model_ + ", the model of this server, found " + name, "model", "model_not_found");
+    throw ApiError(404, "model: expected " + model_ + ", the model of this server, found " + name, "model",
+                   "model_not_found");
 }
 
 void Service::count_unknown(const Generation& generation) {
@@ -120,7 +122,8 @@ void Service::handle(std::shared_ptr<HttpReply> reply, Dialect dialect, std::fun
   });
 }
 
-WriterOptions Service::writer_options(const Served& served, std::shared_ptr<HttpReply> reply, const Generation& g, std::uint64_t seed) const {
+WriterOptions Service::writer_options(const Served& served, std::shared_ptr<HttpReply> reply, const Generation& g,
+                                      std::uint64_t seed) const {
   WriterOptions w{std::move(reply), served.tokenizer, model_, g};
   w.seed = seed;
   w.thinking_field = options_.reasoning && options_.reasoning_content ? ThinkingField::Both

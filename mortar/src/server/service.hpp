@@ -72,10 +72,10 @@ class Service {
   /// The ids of a chat's prompt. Throws ApiError.
   std::vector<TokenId> prompt_of(Served& served, const ChatRequest& chat) const;
   /// Begins to answer.
-  void start_chat(const std::shared_ptr<Served>& served, const HttpRequest& http, std::shared_ptr<HttpReply> reply, ChatRequest chat,
-                  std::unique_ptr<AnswerWriter> (*writer)(WriterOptions));
-  void start_completion(const std::shared_ptr<Served>& served, const HttpRequest& http, std::shared_ptr<HttpReply> reply,
-                        CompletionRequest completion);
+  void start_chat(const std::shared_ptr<Served>& served, const HttpRequest& http, std::shared_ptr<HttpReply> reply,
+                  ChatRequest chat, std::unique_ptr<AnswerWriter> (*writer)(WriterOptions));
+  void start_completion(const std::shared_ptr<Served>& served, const HttpRequest& http,
+                        std::shared_ptr<HttpReply> reply, CompletionRequest completion);
 
   const ServerOptions& options() const { return options_; }
   const std::string& model() const { return model_; }
@@ -90,7 +90,8 @@ class Service {
   void constrain_content(Served& served, const Generation& g, bool after_thinking, Request& request) const;
   void start(const std::shared_ptr<Served>& served, std::vector<RunPrompt> prompts, WriterOptions writer_options,
              std::unique_ptr<AnswerWriter> (*writer)(WriterOptions));
-  WriterOptions writer_options(const Served& served, std::shared_ptr<HttpReply> reply, const Generation& g, std::uint64_t seed) const;
+  WriterOptions writer_options(const Served& served, std::shared_ptr<HttpReply> reply, const Generation& g,
+                               std::uint64_t seed) const;
 
   ServerOptions options_;
   std::string model_;

@@ -8,7 +8,9 @@ std::string fingerprint() { return std::string("mortar-") + tessera::jit::librar
 
 void write_usage(text::JsonWriter& json, const Usage& usage) {
   json.object();
-  json.field("prompt_tokens", usage.prompt).field("completion_tokens", usage.completion).field("total_tokens", usage.prompt + usage.completion);
+  json.field("prompt_tokens", usage.prompt)
+      .field("completion_tokens", usage.completion)
+      .field("total_tokens", usage.prompt + usage.completion);
   json.key("prompt_tokens_details").object().field("cached_tokens", usage.cached).end();
   json.key("completion_tokens_details").object().field("reasoning_tokens", usage.thinking).end();
   json.end();

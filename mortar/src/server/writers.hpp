@@ -19,7 +19,10 @@ enum class ThinkingField : std::uint8_t { Both, Reasoning, ReasoningContent };
 /// What a writer knows of its request.
 struct WriterOptions {
   WriterOptions(std::shared_ptr<HttpReply> reply, Tokenizer tokenizer, std::string model, Generation generation)
-      : reply(std::move(reply)), tokenizer(std::move(tokenizer)), model(std::move(model)), generation(std::move(generation)) {}
+      : reply(std::move(reply)),
+        tokenizer(std::move(tokenizer)),
+        model(std::move(model)),
+        generation(std::move(generation)) {}
   std::shared_ptr<HttpReply> reply;
   Tokenizer tokenizer;
   std::string model;  ///< its name in answers

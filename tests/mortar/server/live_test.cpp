@@ -22,7 +22,8 @@ using nlohmann::json;
 class LiveServer {
  public:
   explicit LiveServer(const EngineOptions& engine, ServerOptions options = {})
-      : server_(Engine(load_test_model("dense-tied", 256), engine), with_port(options)), thread_([this] { complete_ = server_.run(); }) {}
+      : server_(Engine(load_test_model("dense-tied", 256), engine), with_port(options)),
+        thread_([this] { complete_ = server_.run(); }) {}
   ~LiveServer() {
     if (thread_.joinable()) end();
   }
@@ -52,7 +53,10 @@ class LiveServer {
 };
 
 std::string chat(int tokens, bool stream) {
-  json body = {{"messages", {{{"role", "user"}, {"content", "question"}}}}, {"max_tokens", tokens}, {"stream", stream}, {"ignore_eos", true}};
+  json body = {{"messages", {{{"role", "user"}, {"content", "question"}}}},
+               {"max_tokens", tokens},
+               {"stream", stream},
+               {"ignore_eos", true}};
   return body.dump();
 }
 
@@ -65,7 +69,8 @@ TEST(MortarServerLive, ClientsThatLeaveLeaveNothingBehind) {
       for (int i = 0; i < 8; ++i) {
         const bool leaves = (c + i) % 3 == 0;
         HttpClient client(server.url(), {.timeout = leaves ? std::chrono::milliseconds(5 + 7 * i) : 60'000ms});
-        const HttpAnswer a = client.ask("POST", "/v1/chat/completions", chat(leaves ? 200 : 4, i % 2 == 0), {{"Content-Type", "application/json"}});
+        const HttpAnswer a = client.ask("POST", "/v1/chat/completions", chat(leaves ? 200 : 4, i % 2 == 0),
+                                        {{"Content-Type", "application/json"}});
         if (!a.error.empty())
           ++left;
         else if (a.status == 503)
@@ -81,7 +86,9 @@ TEST(MortarServerLive, ClientsThatLeaveLeaveNothingBehind) {
   EXPECT_LE(answered + refused + left, 48);
   const json s = server.idle_state();
   EXPECT_EQ(s["held_pages"], 0);
-  EXPECT_EQ(s["received"].get<int>(), s["refused"].get<int>() + s["finished"].get<int>() + s["cancelled"].get<int>() + s["failed"].get<int>()) << s;
+  EXPECT_EQ(s["received"].get<int>(),
+            s["refused"].get<int>() + s["finished"].get<int>() + s["cancelled"].get<int>() + s["failed"].get<int>())
+      << s;
   EXPECT_EQ(s["failed"], 0);
   EXPECT_TRUE(server.end());
 }
@@ -122,7 +129,8 @@ TEST(MortarServerLive, AnswersThatTakeTooLongEnd) {
   for (int i = 0; i < 8; ++i)
     clients.emplace_back([&] {
       HttpClient client(server.url());
-      const HttpAnswer a = client.ask("POST", "/v1/chat/completions", chat(220, false), {{"Content-Type", "application/json"}});
+      const HttpAnswer a =
+          client.ask("POST", "/v1/chat/completions", chat(220, false), {{"Content-Type", "application/json"}});
       if (a.status == 503 && a.body.find("\"timeout\"") != std::string::npos) ++late;
       if (a.status == 200) ++whole;
     });

@@ -44,56 +44,62 @@ struct Wrong {
 };
 
 TEST(MortarServerParse, FieldsOfChat) {
-  for (const auto& [fields, param, message] : std::vector<Wrong>{
-           {R"("temperature": "hot")", "temperature", R"(expected a number, found the string "hot")"},
-           {R"("temperature": -0.1)", "temperature", "expected a number from 0 to 100, found -0.1"},
-           {R"("top_p": 0)", "top_p", "found 0"},
-           {R"("top_p": 1.01)", "top_p", "found 1.01"},
-           {R"("min_p": 2)", "min_p", "0 to 1"},
-           {R"("top_k": 1.5)", "top_k", "an integer"},
-           {R"("max_tokens": 0)", "max_tokens", "expected an integer from 1"},
-           {R"("max_completion_tokens": -3)", "max_completion_tokens", "found -3"},
-           {R"("n": 9)", "n", "from 1 to 8"},
-           {R"("n": 1000000)", "n", "from 1 to 8"},
-           {R"("stop": "")", "stop", "an empty one"},
-           {R"("stop": ["a","b","c","d","e"])", "stop", "at most 4 strings, found 5"},
-           {R"("stop": [1])", "stop[0]", "a string"},
-           {R"("stop_token_ids": [-1])", "stop_token_ids[0]", "found -1"},
-           {R"("logit_bias": {"x": 1})", "logit_bias", "ids of tokens"},
-           {R"("logit_bias": {"5": 101})", "logit_bias.5", "-100 to 100"},
-           {R"("logprobs": 3)", "logprobs", "true or false"},
-           {R"("top_logprobs": 3)", "top_logprobs", "logprobs: true"},
-           {R"("logprobs": true, "top_logprobs": 21)", "top_logprobs", "from 0 to 20"},
-           {R"("stream": "yes")", "stream", "true or false"},
-           {R"("stream_options": {"include_usage": true})", "stream_options", "stream: true"},
-           {R"("seed": 1e40)", "seed", "an integer"},
-           {R"("min_tokens": 5, "max_tokens": 4)", "min_tokens", "at most max_tokens"},
-           {R"("cache_salt": "a/b")", "cache_salt", "without"},
-           {R"("priority": 5000)", "priority", "-1000 to 1000"},
-           {R"("reasoning_effort": "huge")", "reasoning_effort", "one of none, minimal"},
-           {R"("chat_template_kwargs": {"messages": []})", "chat_template_kwargs.messages", "is set by the server"},
-           {R"("chat_template": "x")", "chat_template", "not supported"},
-           {R"("guided_json": {})", "guided_json", "response_format"},
-           {R"("bad_words": ["x"])", "bad_words", "not supported"},
-           {R"("response_format": {"type": "xml"})", "response_format.type", "json_schema"},
-           {R"("response_format": {"type": "json_schema"})", "response_format.json_schema", "an object"},
-           {R"("response_format": {"type": "json_schema", "json_schema": {"name": "x"}})", "response_format.json_schema.schema", "nothing"},
-           {R"("response_format": {"type": "json_schema", "json_schema": {"schema": 3}})", "response_format.json_schema.schema", "a JSON schema"},
-           {R"("structured_outputs": {})", "structured_outputs", "one of json"},
-           {R"("structured_outputs": {"regex": "a", "choice": ["b"]})", "structured_outputs", "several"},
-           {R"("structured_outputs": {"choice": [1]})", "structured_outputs.choice[0]", "a string"},
-           {R"("tools": [])", "tools", "an empty array"},
-           {R"("tool_choice": "auto")", "tool_choice", "tools beside it"},
-           {R"("tools": [{"type": "function"}])", "tools[0].function", "an object"},
-           {R"("tools": [{"type": "web"}])", "tools[0].type", "function"},
-           {R"("tools": [{"type": "function", "function": {"name": "a b"}}])", "tools[0].function.name", "without white space"},
-           {R"("tools": [{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "a"}}])",
-            "tools[1].function.name", "twice"},
-           {R"("tools": [{"type": "function", "function": {"name": "a", "parameters": 3}}])", "tools[0].function.parameters", "an object"},
-           {R"("tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": "always")", "tool_choice", "one of none"},
-           {R"("tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}})",
-            "tool_choice.function.name", "one of the tools"},
-       }) {
+  for (
+      const auto& [fields, param, message] : std::vector<Wrong>{
+          {R"("temperature": "hot")", "temperature", R"(expected a number, found the string "hot")"},
+          {R"("temperature": -0.1)", "temperature", "expected a number from 0 to 100, found -0.1"},
+          {R"("top_p": 0)", "top_p", "found 0"},
+          {R"("top_p": 1.01)", "top_p", "found 1.01"},
+          {R"("min_p": 2)", "min_p", "0 to 1"},
+          {R"("top_k": 1.5)", "top_k", "an integer"},
+          {R"("max_tokens": 0)", "max_tokens", "expected an integer from 1"},
+          {R"("max_completion_tokens": -3)", "max_completion_tokens", "found -3"},
+          {R"("n": 9)", "n", "from 1 to 8"},
+          {R"("n": 1000000)", "n", "from 1 to 8"},
+          {R"("stop": "")", "stop", "an empty one"},
+          {R"("stop": ["a","b","c","d","e"])", "stop", "at most 4 strings, found 5"},
+          {R"("stop": [1])", "stop[0]", "a string"},
+          {R"("stop_token_ids": [-1])", "stop_token_ids[0]", "found -1"},
+          {R"("logit_bias": {"x": 1})", "logit_bias", "ids of tokens"},
+          {R"("logit_bias": {"5": 101})", "logit_bias.5", "-100 to 100"},
+          {R"("logprobs": 3)", "logprobs", "true or false"},
+          {R"("top_logprobs": 3)", "top_logprobs", "logprobs: true"},
+          {R"("logprobs": true, "top_logprobs": 21)", "top_logprobs", "from 0 to 20"},
+          {R"("stream": "yes")", "stream", "true or false"},
+          {R"("stream_options": {"include_usage": true})", "stream_options", "stream: true"},
+          {R"("seed": 1e40)", "seed", "an integer"},
+          {R"("min_tokens": 5, "max_tokens": 4)", "min_tokens", "at most max_tokens"},
+          {R"("cache_salt": "a/b")", "cache_salt", "without"},
+          {R"("priority": 5000)", "priority", "-1000 to 1000"},
+          {R"("reasoning_effort": "huge")", "reasoning_effort", "one of none, minimal"},
+          {R"("chat_template_kwargs": {"messages": []})", "chat_template_kwargs.messages", "is set by the server"},
+          {R"("chat_template": "x")", "chat_template", "not supported"},
+          {R"("guided_json": {})", "guided_json", "response_format"},
+          {R"("bad_words": ["x"])", "bad_words", "not supported"},
+          {R"("response_format": {"type": "xml"})", "response_format.type", "json_schema"},
+          {R"("response_format": {"type": "json_schema"})", "response_format.json_schema", "an object"},
+          {R"("response_format": {"type": "json_schema", "json_schema": {"name": "x"}})",
+           "response_format.json_schema.schema", "nothing"},
+          {R"("response_format": {"type": "json_schema", "json_schema": {"schema": 3}})",
+           "response_format.json_schema.schema", "a JSON schema"},
+          {R"("structured_outputs": {})", "structured_outputs", "one of json"},
+          {R"("structured_outputs": {"regex": "a", "choice": ["b"]})", "structured_outputs", "several"},
+          {R"("structured_outputs": {"choice": [1]})", "structured_outputs.choice[0]", "a string"},
+          {R"("tools": [])", "tools", "an empty array"},
+          {R"("tool_choice": "auto")", "tool_choice", "tools beside it"},
+          {R"("tools": [{"type": "function"}])", "tools[0].function", "an object"},
+          {R"("tools": [{"type": "web"}])", "tools[0].type", "function"},
+          {R"("tools": [{"type": "function", "function": {"name": "a b"}}])", "tools[0].function.name",
+           "without white space"},
+          {R"("tools": [{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "a"}}])",
+           "tools[1].function.name", "twice"},
+          {R"("tools": [{"type": "function", "function": {"name": "a", "parameters": 3}}])",
+           "tools[0].function.parameters", "an object"},
+          {R"("tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": "always")", "tool_choice",
+           "one of none"},
+          {R"("tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}})",
+           "tool_choice.function.name", "one of the tools"},
+      }) {
     const ApiError e = error_of(parse_chat, chat(fields));
     EXPECT_EQ(e.status, 400) << fields;
     EXPECT_EQ(e.param, param) << fields;
@@ -126,9 +132,12 @@ TEST(MortarServerParse, Messages) {
            {R"({"messages": [{"content": "x"}]})", "messages[0].role", "nothing"},
            {R"({"messages": [{"role": "robot", "content": "x"}]})", "messages[0].role", "one of system"},
            {R"({"messages": [{"role": "user"}]})", "messages[0].content", "nothing"},
-           {R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})", "messages[0].content[0].type", "text"},
-           {R"({"messages": [{"role": "user", "content": "x"}], "continue_final_message": true})", "continue_final_message", "none"},
-           {R"({"messages": [{"role": "assistant", "tool_calls": [{"function": {}}]}]})", "messages[0].tool_calls[0].function.name", "nothing"},
+           {R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})", "messages[0].content[0].type",
+            "text"},
+           {R"({"messages": [{"role": "user", "content": "x"}], "continue_final_message": true})",
+            "continue_final_message", "none"},
+           {R"({"messages": [{"role": "assistant", "tool_calls": [{"function": {}}]}]})",
+            "messages[0].tool_calls[0].function.name", "nothing"},
        }) {
     const ApiError e = error_of(parse_chat, body);
     EXPECT_EQ(e.param, param) << body;
@@ -138,15 +147,17 @@ TEST(MortarServerParse, Messages) {
     {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
     {"role": "assistant", "content": null, "reasoning": "r", "tool_calls": [{"id": "1", "type": "function",
       "function": {"name": "f", "arguments": "{\"x\" :1}"}}]}, {"role": "tool", "tool_call_id": "1", "content": "4"}]})");
-  EXPECT_EQ(r.messages,
-            R"([{"role":"system","content":"d"},{"role":"user","content":"a\nb"},{"role":"assistant","content":"","reasoning_content":"r",)"
-            R"("tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\" :1}"}}]},)"
-            R"({"role":"tool","content":"4","tool_call_id":"1"}])");
+  EXPECT_EQ(
+      r.messages,
+      R"([{"role":"system","content":"d"},{"role":"user","content":"a\nb"},{"role":"assistant","content":"","reasoning_content":"r",)"
+      R"("tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\" :1}"}}]},)"
+      R"({"role":"tool","content":"4","tool_call_id":"1"}])");
 }
 
 TEST(MortarServerParse, ArgumentsAreAnObjectForTemplatesThatReadOne) {
   const auto body = [](const std::string& arguments) {
-    return R"({"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": )" + arguments + "}}]}]}";
+    return R"({"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": )" +
+           arguments + "}}]}]}";
   };
   const ChatRequest r = parsed(parse_chat, body(R"("{\"b\": 1.50, \"a\": [2]}")"), answer::CallFormat::Xml);
   EXPECT_THAT(r.messages, HasSubstr(R"("arguments":{"b":1.50,"a":[2]})"));
@@ -159,7 +170,8 @@ TEST(MortarServerParse, ArgumentsAreAnObjectForTemplatesThatReadOne) {
 }
 
 TEST(MortarServerParse, BodiesThatAreNoJson) {
-  for (const char* body : {"", "{", "[1", "\xEF\xBB\xBF{}", "{\"a\": NaN}", "{\"a\": \"\\ud800\"}", "{\"a\": \"\xFF\"}", "{} x", "nul"}) {
+  for (const char* body :
+       {"", "{", "[1", "\xEF\xBB\xBF{}", "{\"a\": NaN}", "{\"a\": \"\\ud800\"}", "{\"a\": \"\xFF\"}", "{} x", "nul"}) {
     const ApiError e = error_of(parse_chat, body);
     EXPECT_EQ(e.code, "invalid_json") << body;
     EXPECT_EQ(e.status, 400);
@@ -189,8 +201,10 @@ TEST(MortarServerParse, Completions) {
     EXPECT_EQ(e.param, param) << body;
     EXPECT_THAT(e.message, HasSubstr(message)) << body;
   }
-  EXPECT_EQ(parsed(parse_completion, R"({"prompt": ["a", "b"], "n": 2, "best_of": 2, "echo": false})").prompts.size(), 2);
-  EXPECT_EQ(parsed(parse_completion, R"({"prompt": [[1, 2], [3]]})").ids, (std::vector<std::vector<TokenId>>{{1, 2}, {3}}));
+  EXPECT_EQ(parsed(parse_completion, R"({"prompt": ["a", "b"], "n": 2, "best_of": 2, "echo": false})").prompts.size(),
+            2);
+  EXPECT_EQ(parsed(parse_completion, R"({"prompt": [[1, 2], [3]]})").ids,
+            (std::vector<std::vector<TokenId>>{{1, 2}, {3}}));
 }
 
 TEST(MortarServerParse, Responses) {
@@ -199,7 +213,8 @@ TEST(MortarServerParse, Responses) {
            {R"({"input": "x", "background": true})", "background", "keeps no responses"},
            {"{}", "input", "nothing"},
            {R"({"input": [{"type": "item_reference", "id": "x"}]})", "input[0].type", "function_call_output"},
-           {R"({"input": [{"role": "user", "content": [{"type": "input_image"}]}]})", "input[0].content[0].type", "input_text"},
+           {R"({"input": [{"role": "user", "content": [{"type": "input_image"}]}]})", "input[0].content[0].type",
+            "input_text"},
            {R"({"input": "x", "max_output_tokens": 0})", "max_output_tokens", "from 1"},
        }) {
     const ApiError e = error_of(parse_response, body);
@@ -212,9 +227,11 @@ TEST(MortarServerParse, Responses) {
     {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
     {"type": "function_call_output", "call_id": "c", "output": "o"}],
     "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}, {"type": "web_search"}], "reasoning": {"effort": "low"}})");
-  EXPECT_EQ(r.messages, R"([{"role":"system","content":"i"},{"role":"user","content":"q"},{"role":"assistant","content":"a",)"
-                        R"("reasoning_content":"t","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},)"
-                        R"({"role":"tool","content":"o","tool_call_id":"c"}])");
+  EXPECT_EQ(
+      r.messages,
+      R"([{"role":"system","content":"i"},{"role":"user","content":"q"},{"role":"assistant","content":"a",)"
+      R"("reasoning_content":"t","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},)"
+      R"({"role":"tool","content":"o","tool_call_id":"c"}])");
   EXPECT_EQ(r.thinking, true);
   EXPECT_EQ(r.generation.unknown, std::vector<std::string>{"tools.web_search"});
 }
@@ -222,24 +239,30 @@ TEST(MortarServerParse, Responses) {
 TEST(MortarServerParse, AnthropicMessages) {
   for (const auto& [body, param, message] : std::vector<Wrong>{
            {R"({"messages": []})", "messages", "none"},
-           {R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "messages[0].content[0].type", "text or tool_result"},
-           {R"({"messages": [{"role": "user", "content": "x"}], "tool_choice": {"type": "any"}})", "tool_choice.type", "tools beside it"},
-           {R"({"messages": [{"role": "user", "content": "x"}], "thinking": {"type": "deep"}})", "thinking.type", "one of enabled"},
+           {R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "messages[0].content[0].type",
+            "text or tool_result"},
+           {R"({"messages": [{"role": "user", "content": "x"}], "tool_choice": {"type": "any"}})", "tool_choice.type",
+            "tools beside it"},
+           {R"({"messages": [{"role": "user", "content": "x"}], "thinking": {"type": "deep"}})", "thinking.type",
+            "one of enabled"},
        }) {
     const ApiError e = error_of(parse_message, body);
     EXPECT_EQ(e.param, param) << body;
     EXPECT_THAT(e.message, HasSubstr(message)) << body;
   }
-  const ChatRequest r = parsed(parse_message, R"({"max_tokens": 5, "system": [{"type": "text", "text": "s"}], "messages": [
+  const ChatRequest r =
+      parsed(parse_message, R"({"max_tokens": 5, "system": [{"type": "text", "text": "s"}], "messages": [
     {"role": "user", "content": "q"},
     {"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": ""}, {"type": "text", "text": "a"},
       {"type": "tool_use", "id": "c", "name": "f", "input": {"x": 1}}]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "o"}]}, {"type": "text", "text": "more"}]}],
     "tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": true},
     "thinking": {"type": "enabled", "budget_tokens": 3}, "stop_sequences": ["x"]})");
-  EXPECT_EQ(r.messages, R"([{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"a",)"
-                        R"("reasoning_content":"t","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"x\": 1}"}}]},)"
-                        R"({"role":"tool","content":"o","tool_call_id":"c"},{"role":"user","content":"more"}])");
+  EXPECT_EQ(
+      r.messages,
+      R"([{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"a",)"
+      R"("reasoning_content":"t","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"x\": 1}"}}]},)"
+      R"({"role":"tool","content":"o","tool_call_id":"c"},{"role":"user","content":"more"}])");
   EXPECT_EQ(r.named, "f");
   EXPECT_FALSE(r.parallel);
   EXPECT_EQ(r.generation.thinking_budget, 3);
@@ -259,15 +282,19 @@ TEST(MortarServerParse, NamesOfTokensInTextOfClientsAreText) {
   const PlainText parses(tokenizer, true);
   EXPECT_EQ(parses.mark(forged), forged);
   // Escapes of JSON hide nothing.
-  const ChatRequest r = parsed(parse_chat, R"({"messages": [{"role": "user", "content": "\u003c|im_end|>"}], "tools": [{"type": "function",
+  const ChatRequest r = parsed(
+      parse_chat, R"({"messages": [{"role": "user", "content": "\u003c|im_end|>"}], "tools": [{"type": "function",
     "function": {"name": "f", "description": "<|im_end|>", "parameters": {"type": "object", "properties": {"\u003c|im_end|>": {}}}}}]})");
   EXPECT_EQ((r.messages + r.tools).find("<|im_end|>"), std::string::npos);
 }
 
 TEST(MortarServerParse, ErrorsInBothForms) {
-  EXPECT_EQ(error_json({400, "m", "p", "c"}), R"({"error":{"message":"m","type":"invalid_request_error","param":"p","code":"c"}})");
-  EXPECT_EQ(error_json({500, "m", "", ""}), R"({"error":{"message":"m","type":"server_error","param":null,"code":null}})");
-  EXPECT_EQ(error_json({503, "m", "", ""}, Dialect::Anthropic), R"({"type":"error","error":{"message":"m","type":"overloaded_error"}})");
+  EXPECT_EQ(error_json({400, "m", "p", "c"}),
+            R"({"error":{"message":"m","type":"invalid_request_error","param":"p","code":"c"}})");
+  EXPECT_EQ(error_json({500, "m", "", ""}),
+            R"({"error":{"message":"m","type":"server_error","param":null,"code":null}})");
+  EXPECT_EQ(error_json({503, "m", "", ""}, Dialect::Anthropic),
+            R"({"type":"error","error":{"message":"m","type":"overloaded_error"}})");
 }
 
 }  // namespace

@@ -69,7 +69,8 @@ std::shared_ptr<RecordedReply> answered(const Scripted& s, MakeWriter make, unsi
 }
 
 const std::string kCalls =
-    "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"\xC3\xA9\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\"}\n</tool_call>";
+    "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"\xC3\xA9\"}}\n</tool_call>\n<tool_call>\n{\"name\": "
+    "\"g\"}\n</tool_call>";
 const std::vector<Scripted> kScripts = {
     {"Hello \xF0\x9F\x98\x80 world\n<|im_end|>"},
     {"<think>\nhm\n</think>\n\nYes<|im_end|>"},
@@ -84,7 +85,11 @@ const std::vector<Scripted> kScripts = {
 
 /// As the openai package joins the chunks of a choice.
 json joined_chat(const RecordedReply& reply, int choice) {
-  json out = {{"content", ""}, {"reasoning", ""}, {"tool_calls", json::array()}, {"logprobs", json::array()}, {"token_ids", json::array()}};
+  json out = {{"content", ""},
+              {"reasoning", ""},
+              {"tool_calls", json::array()},
+              {"logprobs", json::array()},
+              {"token_ids", json::array()}};
   bool done = false;
   for (const auto& event : reply.events) {
     EXPECT_FALSE(done);
@@ -148,7 +153,8 @@ TEST(MortarServerWriters, AChatsStreamIsItsWholeAnswer) {
     const json whole = whole_chat(*answered(script, chat_writer, 0), 0);
     EXPECT_EQ(whole["usage"]["prompt_tokens_details"]["cached_tokens"], 2);
     script.stream = true;
-    for (unsigned seed = 0; seed < 8; ++seed) EXPECT_EQ(joined_chat(*answered(script, chat_writer, seed), 0), whole) << script.text;
+    for (unsigned seed = 0; seed < 8; ++seed)
+      EXPECT_EQ(joined_chat(*answered(script, chat_writer, seed), 0), whole) << script.text;
   }
 }
 
@@ -157,7 +163,8 @@ TEST(MortarServerWriters, AChatsFields) {
   EXPECT_EQ(calls["finish_reason"], "tool_calls");
   EXPECT_EQ(calls["content"], "Let me see.");
   EXPECT_EQ(calls["reasoning"], "hm");
-  EXPECT_EQ(calls["tool_calls"], json::parse(R"([{"name": "f", "arguments": "{\"a\": \"é\"}"}, {"name": "g", "arguments": "{}"}])"));
+  EXPECT_EQ(calls["tool_calls"],
+            json::parse(R"([{"name": "f", "arguments": "{\"a\": \"é\"}"}, {"name": "g", "arguments": "{}"}])"));
   EXPECT_GT(calls["usage"]["completion_tokens_details"]["reasoning_tokens"], 0);
   std::string listed;
   for (const json& l : calls["logprobs"]) {
@@ -219,7 +226,9 @@ json joined_response(const RecordedReply& reply) {
     EXPECT_EQ(e["type"], event.name);
     EXPECT_EQ(e["sequence_number"], sequence++);
     const std::string type = e["type"];
-    if (e.contains("output_index")) { EXPECT_EQ(e["output_index"].get<std::size_t>() + (type == "response.output_item.added" ? 0 : 1), items.size()); }
+    if (e.contains("output_index")) {
+      EXPECT_EQ(e["output_index"].get<std::size_t>() + (type == "response.output_item.added" ? 0 : 1), items.size());
+    }
     if (type == "response.output_item.added") {
       EXPECT_FALSE(open);
       open = true;
@@ -256,7 +265,8 @@ TEST(MortarServerWriters, Responses) {
     EXPECT_EQ(whole["status"], script.finish == FinishReason::Length ? "incomplete" : "completed");
     script.stream = true;
     for (unsigned seed = 0; seed < 4; ++seed)
-      EXPECT_EQ(without_ids(joined_response(*answered(script, response_writer, seed))), without_ids(whole)) << script.text;
+      EXPECT_EQ(without_ids(joined_response(*answered(script, response_writer, seed))), without_ids(whole))
+          << script.text;
   }
   const json r = json::parse(answered(kScripts[2], response_writer, 0)->body);
   ASSERT_EQ(r["output"].size(), 4);
@@ -288,7 +298,8 @@ TEST(MortarServerWriters, AnthropicMessages) {
         if (event.name == "content_block_delta") {
           EXPECT_TRUE(open);
           for (const char* text : {"text", "thinking"})
-            if (e["delta"].contains(text)) blocks.back()[text] = blocks.back()[text].get<std::string>() + e["delta"][text].get<std::string>();
+            if (e["delta"].contains(text))
+              blocks.back()[text] = blocks.back()[text].get<std::string>() + e["delta"][text].get<std::string>();
           partial += e["delta"].value("partial_json", "");
         }
         if (event.name == "content_block_stop") {

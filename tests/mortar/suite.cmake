@@ -66,7 +66,7 @@ if(TARGET mortar_server)
   file(GLOB mortar_server_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/server/*_test.cpp)
   tessera_mortar_test(test_mortar_server LINK mortar_server SOURCES ${mortar_server_tests})
   # The program with the packages of OpenAI and Anthropic, and requests made of its description: skipped where Python has them not.
-  foreach(part IN ITEMS test fuzz)
+  foreach(part IN ITEMS test life_test fuzz)
     if(mortar_python)
       add_test(NAME mortar.server_${part} COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/server_${part}.py $<TARGET_FILE:mortar_command>
                                                   ${CMAKE_CURRENT_LIST_DIR}/data/models ${CMAKE_CURRENT_LIST_DIR}/data/templates)

@@ -10,7 +10,7 @@ using text::JsonWriter;
 class ChatWriter final : public AnswerWriter {
  public:
   explicit ChatWriter(WriterOptions options)
-      : o_(std::move(options)), id_(new_id("chatcmpl-")), created_(wall_clock()) {}
+      : o_(std::move(options)), id_(new_id("chatcmpl-")), created_(wall_clock()), sent_(static_cast<std::size_t>(o_.generation.choices)) {}
 
   void begin() override {
     if (!o_.generation.stream) return;
@@ -103,8 +103,8 @@ class ChatWriter final : public AnswerWriter {
     json.key("choices").array().object().field("index", index).key("delta").object();
     delta(json);
     json.end();
-    if (choice != nullptr && o_.generation.logprobs >= 0 && !sent_) {
-      logprobs(json, *choice, choice->sent_logprobs);
+    if (choice != nullptr && o_.generation.logprobs >= 0) {
+      logprobs(json, *choice, sent_[index].logprobs);
     } else {
       json.key("logprobs").null();
     }
@@ -113,8 +113,7 @@ class ChatWriter final : public AnswerWriter {
       json.value(name_of(*choice->finish));
     else
       json.null();
-    if (choice != nullptr && o_.generation.return_ids && !sent_)
-      write_ids(json, "token_ids", choice->ids, choice->sent_ids);
+    if (choice != nullptr && o_.generation.return_ids) write_ids(json, "token_ids", choice->ids, sent_[index].ids);
     if (last && !choice->stop.empty()) json.field("stop_reason", choice->stop);
     json.end().end_array();
     if (o_.generation.return_ids && choice == nullptr) write_ids(json, "prompt_token_ids", o_.prompt_ids);
@@ -128,12 +127,11 @@ class ChatWriter final : public AnswerWriter {
     }
     json.end();
     o_.reply->event(out);
-    if (choice != nullptr) sent_ = true;
+    if (choice != nullptr) sent_[index] = {choice->logprobs.size(), choice->ids.size()};
   }
 
   /// The events of a piece: text of one kind is one chunk, a call's beginning and its arguments are one.
   void deltas(std::size_t index, const Choice& choice, const Usage& usage, const Speed* speed) {
-    sent_ = false;
     const answer::Events& events = choice.fresh;
     for (std::size_t i = 0; i < events.size(); ++i) {
       const answer::Event& e = events[i];
@@ -208,7 +206,7 @@ class ChatWriter final : public AnswerWriter {
   std::string id_, fingerprint_ = fingerprint();
   std::int64_t created_;
   bool begun_ = false;
-  bool sent_ = false;  // log-probabilities and ids of this piece
+  std::vector<Sent> sent_;  // by choice
 };
 
 }  // namespace

@@ -115,6 +115,8 @@ class CompletionWriter final : public AnswerWriter {
   }
 
   void chunk(std::size_t index, const Choice& choice, const Usage& usage, const Speed* speed) {
+    if (sent_.size() <= index) sent_.resize(index + 1);
+    Sent& sent = sent_[index];
     std::string text;
     for (const answer::Event& e : choice.fresh)
       if (e.kind == answer::EventKind::Content) text += e.text;
@@ -122,7 +124,7 @@ class CompletionWriter final : public AnswerWriter {
     JsonWriter json(out);
     head(json);
     json.key("choices").array();
-    one(json, index, choice, text, choice.sent_logprobs, choice.sent_ids);
+    one(json, index, choice, text, sent.logprobs, sent.ids);
     json.end_array();
     if (o_.generation.continuous_usage && o_.generation.include_usage) {
       json.key("usage");
@@ -134,11 +136,13 @@ class CompletionWriter final : public AnswerWriter {
     }
     json.end();
     o_.reply->event(out);
+    sent = {choice.logprobs.size(), choice.ids.size()};
   }
 
   WriterOptions o_;
   std::string id_, fingerprint_ = fingerprint();
   std::int64_t created_;
+  std::vector<Sent> sent_;  // by choice
   bool begun_ = false;
 };
 

@@ -200,8 +200,6 @@ void Run::flush() {
       continue;
     }
     choice.fresh.clear();
-    choice.sent_logprobs = choice.logprobs.size();
-    choice.sent_ids = choice.ids.size();
   }
   if (!all || ended_.exchange(true)) return;
   metrics_.ended("finished", seconds_between(started_, Clock::now()));

@@ -44,8 +44,7 @@ struct Choice {
 
   // What has come since the last piece.
   answer::Events fresh;
-  std::size_t sent_logprobs = 0, sent_ids = 0;  ///< of logprobs and ids, already in pieces
-  std::vector<Logprob> held_logprobs;           ///< of tokens whose text is still held back
+  std::vector<Logprob> held_logprobs;  ///< of tokens whose text is still held back
 
   std::unique_ptr<answer::AnswerMachine> machine;
   std::chrono::steady_clock::time_point last_token;
@@ -66,7 +65,7 @@ class AnswerWriter {
   virtual ~AnswerWriter() = default;
   /// The request waits for the engine: streams begin here.
   virtual void begin() = 0;
-  /// More of a choice: choice.fresh, and what stands behind sent_logprobs and sent_ids. `usage`: so far.
+  /// More of a choice: choice.fresh; log-probabilities and ids are all that there are so far. `usage`: so far.
   virtual void piece(std::size_t index, const Choice& choice, const Usage& usage) = 0;
   /// The choice has ended; its last piece may be part of this call.
   virtual void finished(std::size_t index, const Choice& choice, const Usage& usage, const Speed* speed) = 0;

@@ -42,6 +42,11 @@ std::unique_ptr<AnswerWriter> completion_writer(WriterOptions options);
 std::unique_ptr<AnswerWriter> response_writer(WriterOptions options);
 std::unique_ptr<AnswerWriter> message_writer(WriterOptions options);
 
+/// How many log-probabilities and ids of a choice its stream has had.
+struct Sent {
+  std::size_t logprobs = 0, ids = 0;
+};
+
 /// Value of system_fingerprint: the version of the program.
 std::string fingerprint();
 

@@ -97,7 +97,7 @@ TEST(MortarServerParse, FieldsOfChat) {
            "tools[0].function.parameters", "an object"},
           {R"("tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": "always")", "tool_choice",
            "one of none"},
-          {R"("tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}})",
+          {R"("tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}})",
            "tool_choice.function.name", "one of the tools"},
       }) {
     const ApiError e = error_of(parse_chat, chat(fields));
@@ -111,7 +111,7 @@ TEST(MortarServerParse, FieldsOfChat) {
 TEST(MortarServerParse, AcceptedFieldsOfChat) {
   const Generation g = parsed(parse_chat, chat(R"("temperature": 0, "top_p": 1, "top_k": -1, "min_p": 0, "n": 8, "stop": "a", "seed": -1,
     "max_completion_tokens": 7, "max_tokens": 9, "logit_bias": {"5": -100}, "logprobs": true, "top_logprobs": 20, "stream": true,
-    "stream_options": {"include_usage": true}, "frequency_penalty": -2, "presence_penalty": null, "user": "x", "colour": 1})")
+    "stream_options": {"include_usage": true}, "frequency_penalty": -2, "presence_penalty": null, "user": "x", "colour": 1)"))
                            .generation;
   EXPECT_EQ(g.max_tokens, 7);
   EXPECT_EQ(g.choices, 8);

@@ -199,7 +199,8 @@ TEST(MortarServerWriters, Completions) {
       json tokens = json::array(), finish;
       for (const auto& event : stream->events) {
         if (event.data == "[DONE]") continue;
-        for (const json& c : json::parse(event.data)["choices"]) {
+        const json chunk = json::parse(event.data);
+        for (const json& c : chunk["choices"]) {
           text += c["text"];
           for (const json& t : c["logprobs"]["tokens"]) tokens.push_back(t);
           if (!c["finish_reason"].is_null()) finish = c["finish_reason"];
@@ -284,7 +285,8 @@ TEST(MortarServerWriters, AnthropicMessages) {
       json blocks = json::array(), message;
       std::string partial;
       bool open = false;
-      for (const auto& event : answered(script, message_writer, seed)->events) {
+      const auto stream = answered(script, message_writer, seed);
+      for (const auto& event : stream->events) {
         const json e = json::parse(event.data);
         EXPECT_EQ(e["type"], event.name);
         if (event.name == "message_start") message = e["message"];

@@ -1,3 +1,4 @@
+// The loop of the thread, and the runs that it watches.
 #include "server/answer_thread.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Errors in the forms of both APIs.
 #include "server/api_error.hpp"
 
 #include "mortar/errors.hpp"

@@ -1,3 +1,4 @@
+// Types and ranges of fields, with the message of those that do not fit.
 #include "server/fields.hpp"
 
 #include <algorithm>

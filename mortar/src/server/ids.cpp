@@ -1,3 +1,4 @@
+// Random identifiers and seeds, from a generator of each thread.
 #include "server/ids.hpp"
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// The series of a server: names, help texts, bounds of buckets.
 #include "server/metrics.hpp"
 
 #include <chrono>

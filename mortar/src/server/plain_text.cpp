@@ -1,3 +1,4 @@
+// Marks around names of tokens, and their way to ids.
 #include "server/plain_text.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Which path does what; all that takes time goes to the workers.
 #include "server/routes.hpp"
 
 #include "mortar/errors.hpp"

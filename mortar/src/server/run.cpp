@@ -1,3 +1,4 @@
+// Tokens to choices, their ends, and what their clients are told.
 #include "server/run.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A queue and its threads.
 #include "server/workers.hpp"
 
 namespace mortar::server {

@@ -1,3 +1,4 @@
+// Usage, timings, tokens: parts of several forms.
 #include "server/writers.hpp"
 #include "tessera/jit/tuning.hpp"
 #include "text/utf8.hpp"

@@ -1,3 +1,4 @@
+// Escapes of strings, and numbers.
 #include "text/json_writer.hpp"
 
 #include <charconv>

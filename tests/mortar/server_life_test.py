@@ -64,6 +64,10 @@ class Life(unittest.TestCase):
                 self.assertIsNotNone(first)
             code = server.process.wait(20)
             self.assertEqual(code, 0, server.error_text())
+            server.process.stdout.close()
+            server.errors.close()
+            client.close()
+            patient.close()
             lines = [json.loads(line) for line in log.read_text().splitlines()]
             self.assertIn("alice", {line.get("key") for line in lines})
             self.assertNotIn("secret", log.read_text())

@@ -44,6 +44,8 @@ need_to_build() {
   need python3 python3
   need libpng-dev png.h
   need nlohmann-json3-dev nlohmann/json.hpp
+  need libboost-dev boost/asio.hpp boost/beast/http.hpp
+  need libssl-dev openssl/ssl.h
 }
 
 # libFuzzer and its sanitizers, for clang $1.

@@ -43,7 +43,6 @@ need_to_build
 need libgtest-dev gtest/gtest.h
 need libgmock-dev gmock/gmock.h
 need mold mold
-need libboost-dev boost/asio.hpp
 clang=$(clang_version)
 if wanted clang || wanted lint; then need "clang-$clang" "clang++-$clang"; fi
 if wanted long; then need_to_fuzz "$clang"; fi
@@ -53,6 +52,7 @@ if wanted lint; then
 fi
 if [ $full = yes ]; then need clang-format-16 clang-format-16; fi
 if [ $full = yes ] || wanted docs; then need python3-venv py:ensurepip; fi
+if [ $full = yes ]; then need prometheus promtool; fi
 install_missing
 jobs=${jobs:-$(default_jobs)}
 
@@ -171,9 +171,11 @@ get_nvidia_packages() {
 
 # What the texts of Mortar are compared with, into the same environment; of dashscope only the vocabulary of Qwen is used.
 get_text_packages() {
-  local python=$TESSERA_PYTHON pins=(tokenizers==0.23.3 jinja2==3.1.6) vocabulary=dashscope==2.0.2
+  local python=$TESSERA_PYTHON pins=(tokenizers==0.23.3 jinja2==3.1.6 openai==3.57.0 anthropic==2.14.0 schemathesis==4.32.5) vocabulary=dashscope==2.0.2
   local done_file=${TESSERA_PYTHON%/bin/python}/text-pins
-  say "Hugging Face tokenizers, Jinja2 and Qwen's vocabulary from PyPI (${pins[*]} $vocabulary)"
+  say "Hugging Face tokenizers, Jinja2, Qwen's vocabulary, and clients of the server from PyPI (${pins[*]} $vocabulary)"
+  # With this setting, tests that need the clients fail instead of being skipped.
+  export MORTAR_REQUIRE_CLIENTS=1
   [ "$(cat "$done_file" 2>/dev/null)" != "${pins[*]} $vocabulary" ] || return 0
   { "$python" -m pip install -q --disable-pip-version-check --retries 5 "${pins[@]}" &&
     "$python" -m pip install -q --disable-pip-version-check --retries 5 --no-deps "$vocabulary"; } ||

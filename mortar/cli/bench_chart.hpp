@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "svg_file.hpp"
+
 namespace mortar::cli {
 
 struct BenchRow {
@@ -13,8 +15,6 @@ struct BenchRow {
   std::int64_t batch = 1, context = 0;
 };
 
-/// Throws RequestError if the file cannot be written; changes nothing. Before anything is measured.
-void check_chart_path(const std::string& path);
 /// Writes bars of tokens per second as SVG, with the share of the roofline beside each. Throws RequestError if the file
 /// cannot be written.
 void write_chart(const std::vector<BenchRow>& rows, const std::string& path);

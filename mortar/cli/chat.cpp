@@ -86,6 +86,7 @@ void Chat::answer(std::string message) {
   SequenceId id = 0;
   try {
     id = engine_.submit(request(), [&](const Token& token) {
+      if (token.finish == FinishReason::Failed) throw ModelError(token.error);
       if (tokens++ == 0) first = clock.seconds();
       for (const AnswerText& part : token.text) {
         const bool thinking = part.channel == Channel::Thinking;

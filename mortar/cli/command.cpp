@@ -107,6 +107,10 @@ std::string environment_name(std::string_view option) {
   return name;
 }
 
+bool is_service_address(std::string_view value) {
+  return value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
+}
+
 std::string help_of(const Command& command) {
   std::string text =
       std::string("mortar ") + command.name + " " + command.positional + " [options]: " + command.summary + "\n\n";
@@ -174,7 +178,8 @@ const Option& Arguments::declared(std::string_view option) const {
 std::optional<std::string> Arguments::find(std::string_view option) const {
   const Option& row = declared(option);
   if (const auto found = given_.find(option); found != given_.end()) return found->second.back();
-  if (const char* variable = std::getenv(environment_name(option).c_str())) return variable;
+  if (const char* variable = std::getenv(environment_name(option).c_str()))
+    if (option != "--port" || !is_service_address(variable)) return variable;
   if (row.fallback != nullptr) return row.fallback;
   return std::nullopt;
 }

@@ -132,6 +132,9 @@ class Arguments {
 std::vector<Option> all_options(const Command& command);
 /// "MORTAR_MAX_TOKENS" for "--max-tokens".
 std::string environment_name(std::string_view option);
+/// Whether the value of an environment variable is one that Kubernetes makes for a Service ("tcp://10.0.0.1:8080"): of
+/// a Service named mortar it is MORTAR_PORT, which is no option's value.
+bool is_service_address(std::string_view value);
 /// The text of `mortar COMMAND --help`.
 std::string help_of(const Command& command);
 /// Runs the program: finds the command, prints help and errors. Returns the exit code.

@@ -132,6 +132,7 @@ int run(const Arguments& arguments) {
   Channel channel = Channel::Content;
   const Clock clock;
   const auto on_token = [&](const Token& token) {
+    if (token.finish == FinishReason::Failed) throw ModelError(token.error);
     if (answer.ids.empty()) answer.first = clock.seconds();
     answer.total = clock.seconds();
     answer.ids.push_back(token.id);

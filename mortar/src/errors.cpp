@@ -12,6 +12,10 @@ CapacityError::CapacityError(const std::string& message) : Error("CapacityError"
 CapacityError::~CapacityError() = default;
 
 RequestError::RequestError(const std::string& message) : Error("RequestError", message, {}) {}
+RequestError::RequestError(const char* kind, const std::string& message) : Error(kind, message, {}) {}
 RequestError::~RequestError() = default;
+
+QueueFullError::QueueFullError(const std::string& message) : RequestError("QueueFullError", message) {}
+QueueFullError::~QueueFullError() = default;
 
 }  // namespace mortar

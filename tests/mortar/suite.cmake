@@ -4,9 +4,12 @@ if(NOT TARGET mortar_text)
 endif()
 find_package(nlohmann_json 3.9 REQUIRED)
 
-# tessera_mortar_test(<program> LINK <targets> SOURCES <files>)
+# tessera_mortar_test(<program> LINK <targets> SOURCES <files> [LABELS <labels>])
 function(tessera_mortar_test name)
-  cmake_parse_arguments(ARG "" "" "LINK;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABELS" "LINK;SOURCES" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
   if(NOT ARG_SOURCES)
     return()
   endif()
@@ -15,11 +18,16 @@ function(tessera_mortar_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/mortar/src ${PROJECT_SOURCE_DIR}/tests)
   tessera_precompile_test(${name})
   target_compile_definitions(${name} PRIVATE MORTAR_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/mortar/data")
-  gtest_discover_tests(${name} TEST_FILTER -FakeDriver.* PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${name} TEST_FILTER -FakeDriver.* PROPERTIES LABELS ${ARG_LABELS} DISCOVERY_TIMEOUT 60)
 endfunction()
 
-file(GLOB mortar_text_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/text/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/files/*_test.cpp)
+file(GLOB mortar_text_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/text/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/files/*_test.cpp
+     ${CMAKE_CURRENT_LIST_DIR}/answer/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/grammar/*_test.cpp)
 tessera_mortar_test(test_mortar_text LINK mortar_text SOURCES ${mortar_text_tests})
+
+# Structured answers, for the differential test and bench/mortar/structured.py. The same flags as the library: it measures.
+add_executable(mortar_grammar_oracle ${CMAKE_CURRENT_LIST_DIR}/grammar/oracle_main.cpp)
+target_link_libraries(mortar_grammar_oracle PRIVATE tessera_flags mortar_text nlohmann_json::nlohmann_json)
 
 # Differential tests against Hugging Face tokenizers and jinja2: skipped where Python has them not.
 add_executable(mortar_text_oracle ${CMAKE_CURRENT_LIST_DIR}/text/oracle_main.cpp)
@@ -41,6 +49,29 @@ if(mortar_python)
     add_test(NAME mortar.${part}_oracle COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/text/${part}_oracle.py
                                                 $<TARGET_FILE:mortar_text_oracle> --count ${cases})
     set_tests_properties(mortar.${part}_oracle PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+  endforeach()
+endif()
+
+# HTTP over loopback sockets; also for the thread sanitizer.
+if(TARGET mortar_http)
+  find_package(OpenSSL 3.0 REQUIRED)  # certificates of the tests
+  file(GLOB mortar_http_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/http/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/load/*_test.cpp
+       ${CMAKE_CURRENT_LIST_DIR}/metrics/*_test.cpp)
+  tessera_mortar_test(test_mortar_http LINK mortar_http OpenSSL::Crypto LABELS unit+concurrency SOURCES ${mortar_http_tests})
+  add_dependencies(concurrency_tests test_mortar_http)
+endif()
+
+# Requests and answers of the server, without a network.
+if(TARGET mortar_server)
+  file(GLOB mortar_server_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/server/*_test.cpp)
+  tessera_mortar_test(test_mortar_server LINK mortar_server SOURCES ${mortar_server_tests})
+  # The program with the packages of OpenAI and Anthropic, and requests made of its description: skipped where Python has them not.
+  foreach(part IN ITEMS test life_test fuzz)
+    if(mortar_python)
+      add_test(NAME mortar.server_${part} COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/server_${part}.py $<TARGET_FILE:mortar_command>
+                                                  ${CMAKE_CURRENT_LIST_DIR}/data/models ${CMAKE_CURRENT_LIST_DIR}/data/templates)
+      set_tests_properties(mortar.server_${part} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+    endif()
   endforeach()
 endif()
 

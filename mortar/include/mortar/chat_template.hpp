@@ -42,6 +42,8 @@ class ChatTemplate {
   /// Throws RequestError: the inputs are not JSON, the template rejects them (raise_exception), does not fit them, or
   /// does not end within its limits; with the line of the template.
   std::string render(const ChatInputs& inputs) const;
+  /// Whether `text` occurs in the source: templates show how calls are written, and name the variables that they read.
+  bool mentions(std::string_view text) const;
 
   struct State;  ///< internal
 

@@ -35,6 +35,17 @@ class RequestError : public Error {
  public:
   explicit RequestError(const std::string& message);
   ~RequestError() override;
+
+ protected:
+  RequestError(const char* kind, const std::string& message);
+};
+
+/// A request that cannot be taken now, because as many wait as may: it can be sent again later. The message has the
+/// numbers.
+class QueueFullError : public RequestError {
+ public:
+  explicit QueueFullError(const std::string& message);
+  ~QueueFullError() override;
 };
 
 }  // namespace mortar

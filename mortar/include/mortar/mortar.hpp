@@ -1,6 +1,7 @@
 // What a program that runs models includes.
 #pragma once
 #include "mortar/chat_template.hpp"
+#include "mortar/constraint.hpp"
 #include "mortar/engine.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/model.hpp"

@@ -30,13 +30,15 @@ enum class KvType : std::uint8_t { Bf16, Fp8 };
 std::int64_t kv_bytes_per_token(const ModelConfig& model, KvType type);
 
 /// An upper bound of the bytes that steps of an engine need beside weights and KV cache: with at most `prefill_tokens`
-/// tokens of prompts in a step, and `batch` sequences.
+/// tokens of prompts in a step, beside a token each of `batch` sequences.
 std::int64_t activation_bytes(const ModelConfig& model, std::int64_t prefill_tokens, std::int64_t batch);
 
 /// Sequences take the KV cache in pages of so many tokens.
 inline constexpr int kPage = 64;
 /// Tokens of a step over prompts, if nothing else is chosen.
 inline constexpr std::int64_t kDefaultPrefill = 512;
+/// Tokens of prompts that a step computes beside few answers, if nothing else is chosen.
+inline constexpr std::int64_t kDefaultMixed = 128;
 
 /// Device memory in bytes, without what this process uses.
 struct DeviceMemory {

@@ -20,7 +20,8 @@ struct Sampling {
   float min_p = 0;         ///< keeps tokens with this share of the probability of the most likely one
   float repetition_penalty =
       1;  ///< > 1: logits of tokens of the prompt and the answer are divided by it, negative ones multiplied
-  float presence_penalty = 0;  ///< subtracted from the logits of tokens of the answer
+  float presence_penalty = 0;   ///< subtracted from the logits of tokens of the answer
+  float frequency_penalty = 0;  ///< subtracted from the logit of a token as often as the answer has it
   std::vector<std::pair<std::int32_t, float>> logit_bias =
       {};  ///< added to the logits of these tokens; biases of one token are added to each other first, in their order
   std::optional<std::uint64_t> seed =

@@ -43,12 +43,15 @@ class Tokenizer {
   std::string_view bytes(TokenId id) const;
   /// A token that marks structure rather than text ("<|im_end|>", but neither "<think>" nor "<tool_call>").
   bool is_special(TokenId id) const;
+  /// A token that stands for itself and not for its text: all special ones, and "<think>", "<tool_call>".
+  bool is_added(TokenId id) const;
   /// The added token of this name, else the token of these bytes.
   std::optional<TokenId> find(std::string_view token) const;
   /// One more than the largest id.
   TokenId size() const;
 
-  struct State;  ///< internal
+  struct State;                                   ///< internal
+  const State& state() const { return *state_; }  ///< internal
 
  private:
   explicit Tokenizer(std::shared_ptr<const State> state);

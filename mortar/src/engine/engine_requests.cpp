@@ -1,4 +1,4 @@
-// What is requested of an engine: checks of options and requests, sequences that come and go, scores of whole texts.
+// What is requested of an engine: checks of options and requests, scores of whole texts.
 #include <algorithm>
 #include <random>
 
@@ -17,11 +17,19 @@ std::uint64_t drawn_seed() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-[[noreturn]] void fail(const std::string& text) { throw RequestError(text); }
+[[noreturn]] void reject(const std::string& text) { throw RequestError(text); }
 
 }  // namespace
 
-const char* name_of(FinishReason reason) noexcept { return reason == FinishReason::Stop ? "stop" : "length"; }
+const char* name_of(FinishReason reason) noexcept {
+  switch (reason) {
+    case FinishReason::Stop: return "stop";
+    case FinishReason::Length: return "length";
+    case FinishReason::Cancelled: return "cancelled";
+    case FinishReason::Failed: break;
+  }
+  return "failed";
+}
 
 EngineOptions Engine::State::checked(EngineOptions o, const ModelConfig& model) {
   if (o.strict && model.hidden > kMostStrictHidden)
@@ -33,7 +41,47 @@ EngineOptions Engine::State::checked(EngineOptions o, const ModelConfig& model) 
   if (o.prefill_tokens < 1 || o.prefill_tokens > kMostPrefill)
     throw RequestError("prefill_tokens: expected 1 to " + std::to_string(kMostPrefill) + ", found " +
                        std::to_string(o.prefill_tokens));
-  if (o.kv_tokens < 0) throw RequestError("kv_tokens: expected at least 0, found " + std::to_string(o.kv_tokens));
+  const auto at_least_0 = [](const char* name, std::int64_t found) {
+    if (found < 0) throw RequestError(std::string(name) + ": expected at least 0, found " + std::to_string(found));
+  };
+  if (o.mixed_tokens < 0 || o.mixed_tokens > kMostPrefill)
+    throw RequestError("mixed_tokens: expected 0 to " + std::to_string(kMostPrefill) + ", found " +
+                       std::to_string(o.mixed_tokens));
+  at_least_0("max_queue", o.max_queue);
+  at_least_0("max_queue_tokens", o.max_queue_tokens);
+  at_least_0("kv_tokens", o.kv_tokens);
+  return o;
+}
+
+Engine::State::State(Model&& loaded, const EngineOptions& chosen)
+    : options(checked(chosen, loaded.config)),
+      model(std::move(loaded)),
+      runner(model, {options.strict, options.batch_invariant}, page_count()),
+      scheduler(scheduler_options()),
+      max_context(std::min(model.plan.max_context, scheduler.pages().count() * kPage)),
+      mailbox(options.max_queue, options.max_queue_tokens) {
+  meanings.vocabulary = meanings.valid = model.config.vocabulary;
+  meanings.eos_ids.assign(model.generation.eos_ids.begin(), model.generation.eos_ids.end());
+  if (model.tokenizer) {
+    meanings.valid = std::min<std::int64_t>(meanings.valid, model.tokenizer->size());
+    meanings.think = model.tokenizer->find("<think>").value_or(-1);
+    meanings.end_thinking = model.tokenizer->find("</think>").value_or(-1);
+  }
+  publish();
+}
+
+SchedulerOptions Engine::State::scheduler_options() const {
+  const ModelConfig& m = model.config;
+  SchedulerOptions o;
+  o.pages = page_count();
+  o.max_batch = options.max_batch;
+  o.prefill_tokens = options.prefill_tokens;
+  o.mixed_tokens = options.mixed_tokens;
+  o.query_tile = runner.query_tile();
+  o.prompts_first = options.prompts_first;
+  o.prefix_cache = options.prefix_cache;
+  // A token at position p takes 2 operations for each weight and 4 p for each element of a query.
+  o.costly_position = model_size(m).active_parameters / (2 * m.layers * m.heads * m.head_dim);
   return o;
 }
 
@@ -61,29 +109,80 @@ std::string Engine::State::larger_context() const {
 }
 
 void Engine::State::check_ids(const std::vector<TokenId>& ids) const {
-  if (ids.empty()) fail("the prompt: expected at least one token, found none");
+  if (ids.empty()) reject("the prompt: expected at least one token, found none");
   for (const TokenId id : ids)
     if (id < 0 || id >= model.config.vocabulary)
-      fail("the prompt: expected ids from 0 to " + std::to_string(model.config.vocabulary - 1) + ", found " +
-           std::to_string(id));
+      reject("the prompt: expected ids from 0 to " + std::to_string(model.config.vocabulary - 1) + ", found " +
+             std::to_string(id));
 }
 
 void Engine::State::check_request(const Request& r) const {
   const auto prompt = static_cast<std::int64_t>(r.ids.size());
   check_ids(r.ids);
-  if (r.max_tokens < 1) fail("max_tokens: expected at least 1, found " + std::to_string(r.max_tokens));
+  if (r.max_tokens < 1) reject("max_tokens: expected at least 1, found " + std::to_string(r.max_tokens));
   if (prompt > max_context || r.max_tokens > max_context - prompt)
-    fail("expected at most " + std::to_string(max_context) +
-         " tokens of prompt and answer together, found a prompt of " + std::to_string(prompt) + " and max_tokens of " +
-         std::to_string(r.max_tokens) + ": shorten one of them, or " + larger_context());
+    reject("expected at most " + std::to_string(max_context) +
+           " tokens of prompt and answer together, found a prompt of " + std::to_string(prompt) +
+           " and max_tokens of " + std::to_string(r.max_tokens) + ": shorten one of them, or " + larger_context());
   if (r.logprobs > kMostLogprobs)
-    fail("logprobs: expected at most " + std::to_string(kMostLogprobs) + ", found " + std::to_string(r.logprobs));
-  if (!r.stop.empty() && !model.tokenizer) fail("stop strings need the model's tokenizer, which was not loaded");
+    reject("logprobs: expected at most " + std::to_string(kMostLogprobs) + ", found " + std::to_string(r.logprobs));
+  if (!r.stop.empty() && !model.tokenizer) reject("stop strings need the model's tokenizer, which was not loaded");
   for (const std::string& stop : r.stop) {
-    if (stop.empty()) fail("stop: expected texts, found an empty one");
-    if (!is_utf8(stop)) fail("stop: expected texts in UTF-8, found one with other bytes");
+    if (stop.empty()) reject("stop: expected texts, found an empty one");
+    if (!is_utf8(stop)) reject("stop: expected texts in UTF-8, found one with other bytes");
   }
   mortar::check(r.sampling, model.config.vocabulary);
+  if (r.choices < 1 || r.choices > options.max_batch)
+    reject("choices: expected 1 to " + std::to_string(options.max_batch) + " (max_batch), found " +
+           std::to_string(r.choices));
+  if (r.priority < -kMostPriority || r.priority > kMostPriority)
+    reject("priority: expected -" + std::to_string(kMostPriority) + " to " + std::to_string(kMostPriority) +
+           ", found " + std::to_string(r.priority));
+  if (r.cache_salt.find('\0') != std::string::npos) reject("cache_salt: expected a text without zeros, found one");
+  check_restrictions(r);
+}
+
+void Engine::State::check_restrictions(const Request& r) const {
+  if (r.min_tokens < 0 || r.min_tokens > r.max_tokens)
+    reject("min_tokens: expected 0 to max_tokens, which is " + std::to_string(r.max_tokens) + ", found " +
+           std::to_string(r.min_tokens));
+  const auto check = [&](const char* name, const std::vector<TokenId>& ids) {
+    for (const TokenId id : ids)
+      if (id < 0 || id >= meanings.valid)
+        reject(std::string(name) + ": expected ids of tokens, from 0 to " + std::to_string(meanings.valid - 1) +
+               ", found " + std::to_string(id));
+  };
+  check("banned_ids", r.banned_ids);
+  check("allowed_ids", r.allowed_ids);
+  if (r.thinking_budget < -1)
+    reject("thinking_budget: expected at least -1, found " + std::to_string(r.thinking_budget));
+  if (r.thinking_budget >= 0 && meanings.end_thinking < 0)
+    reject("thinking_budget: expected a model with a token </think>, found none");
+  if (r.constraint && r.ignore_eos) reject("ignore_eos: expected false beside a constraint, which says where to end");
+}
+
+SubmissionPtr Engine::State::submission_of(Request request, OnToken on_token) const {
+  auto submission = std::make_shared<Submission>();
+  submission->request = std::move(request);
+  submission->on_token = std::move(on_token);
+  const Request& r = submission->request;
+  submission->open = r.choices;
+  submission->choices = std::vector<Sequence>(static_cast<std::size_t>(r.choices));
+  const std::uint64_t seed = r.sampling.seed ? *r.sampling.seed : drawn_seed();
+  const auto now = std::chrono::steady_clock::now();
+  for (std::size_t i = submission->choices.size(); i-- > 0;) {  // clones are made before the first one is used
+    Sequence& s = submission->choices[i];
+    s.submission = submission.get();
+    s.choice = static_cast<std::int64_t>(i);
+    s.seed = seed + i;
+    s.tokens = r.ids;
+    s.timings.submitted = now;
+    if (const auto& tokenizer = model.tokenizer)
+      s.text.emplace(*tokenizer, AnswerOptions{.stop = r.stop, .starts_thinking = r.starts_thinking});
+    if (!AllowedTokens::restricts(r)) continue;
+    s.allowed.emplace(r, i == 0 || !r.constraint ? r.constraint : r.constraint->clone(), meanings);
+  }
+  return submission;
 }
 
 Engine::Engine(Model model, const EngineOptions& options)
@@ -92,58 +191,24 @@ Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 
-SequenceId Engine::submit(Request request, OnToken on_token) {
-  state_->check_request(request);
-  auto s = std::make_shared<Sequence>();
-  s->id = state_->next_id++;
-  s->tokens = request.ids;
-  s->seed = request.sampling.seed ? *request.sampling.seed : drawn_seed();
-  if (const auto& tokenizer = state_->model.tokenizer)
-    s->text.emplace(*tokenizer, AnswerOptions{.stop = request.stop, .starts_thinking = request.starts_thinking});
-  s->request = std::move(request);
-  s->on_token = std::move(on_token);
-  state_->waiting.push_back(s);
-  return s->id;
-}
-
-bool Engine::cancel(SequenceId id) {
-  const auto is = [id](const SequencePtr& s) { return s->id == id; };
-  if (const auto at = std::find_if(state_->running.begin(), state_->running.end(), is); at != state_->running.end()) {
-    (*at)->ended = true;
-    state_->release(**at);
-    state_->running.erase(at);
-    return true;
-  }
-  const auto at = std::find_if(state_->waiting.begin(), state_->waiting.end(), is);
-  if (at == state_->waiting.end()) return false;
-  (*at)->ended = true;
-  state_->waiting.erase(at);
-  return true;
-}
-
-bool Engine::step() { return state_->step(); }
-
-void Engine::run() {
-  while (step()) {}
-}
-
 void Engine::State::score(const std::vector<TokenId>& ids, const std::function<void(const RowPlan&)>& compute_chunk) {
+  const Guard guard(*this);
   check_ids(ids);
   const auto n = static_cast<std::int64_t>(ids.size());
   if (n > max_context)
-    fail("expected at most " + std::to_string(max_context) + " tokens, found " + std::to_string(n) + ": " +
-         larger_context());
-  if (pages_for(n) > pages.free())
+    reject("expected at most " + std::to_string(max_context) + " tokens, found " + std::to_string(n) + ": " +
+           larger_context());
+  if (pages_for(n) > scheduler.pages().free())
     throw CapacityError("logits of " + std::to_string(n) + " tokens need " + std::to_string(pages_for(n)) +
-                        " pages of the KV cache, and " + std::to_string(pages.free()) + " are free");
+                        " pages of the KV cache, and " + std::to_string(scheduler.pages().free()) + " are free");
   struct Held {
     Pages& pages;
     std::vector<PageId> ids;
     ~Held() {
       for (const PageId page : ids) pages.release(page);
     }
-  } held{pages, {}};
-  while (static_cast<std::int64_t>(held.ids.size()) < pages_for(n)) held.ids.push_back(*pages.take());
+  } held{scheduler.pages(), {}};
+  while (static_cast<std::int64_t>(held.ids.size()) < pages_for(n)) held.ids.push_back(*scheduler.pages().take());
   for (std::int64_t first = 0; first < n; first += options.prefill_tokens) {
     RowPlan row;
     row.first = first;
@@ -175,12 +240,5 @@ std::vector<float> Engine::log_likelihoods(const std::vector<TokenId>& ids) {
   });
   return all;
 }
-
-std::int64_t Engine::running() const noexcept { return static_cast<std::int64_t>(state_->running.size()); }
-std::int64_t Engine::waiting() const noexcept { return static_cast<std::int64_t>(state_->waiting.size()); }
-std::int64_t Engine::free_pages() const noexcept { return state_->pages.free(); }
-std::int64_t Engine::total_pages() const noexcept { return state_->pages.count(); }
-const EngineStats& Engine::stats() const noexcept { return state_->stats; }
-const Model& Engine::model() const noexcept { return state_->model; }
 
 }  // namespace mortar

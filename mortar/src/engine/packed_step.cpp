@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 namespace mortar {
 
@@ -42,24 +43,24 @@ std::int64_t rounded_up(std::int64_t n, std::int64_t least) {
 
 }  // namespace
 
-StepShape shape_of(std::span<const RowPlan> rows, bool decode, int query_tile) {
+StepShape shape_of(std::span<const RowPlan> rows, std::size_t prompts, int query_tile) {
   StepShape s;
-  s.decode = decode;
   s.query_tile = query_tile;
-  for (const RowPlan& row : rows) {
-    s.pages = std::max(s.pages, static_cast<std::int64_t>(row.pages.size()));
-    s.wanted += row.wants_token ? 1 : 0;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    s.pages = std::max(s.pages, static_cast<std::int64_t>(rows[r].pages.size()));
+    s.wanted += rows[r].wants_token ? 1 : 0;
+    if (r >= prompts) continue;
     // A tile of queries belongs to one sequence: the next one begins at the next tile.
-    if (!decode)
-      s.tokens = ceil_div(s.tokens, std::int64_t{query_tile}) * query_tile + static_cast<std::int64_t>(row.ids.size());
+    s.tokens = ceil_div(s.tokens, std::int64_t{query_tile}) * query_tile + std::ssize(rows[r].ids);
   }
-  s.rows = static_cast<std::int64_t>(rows.size());
-  if (decode) {
+  s.tiles = ceil_div(s.tokens, std::int64_t{query_tile});
+  s.rows = std::ssize(rows);
+  s.answers = s.rows - static_cast<std::int64_t>(prompts);
+  s.tokens += s.answers;
+  if (prompts == 0) {
     constexpr std::int64_t kLeastPages = 8;
-    s.rows = s.tokens = s.wanted = rounded_up(s.rows, 1);
+    s.rows = s.tokens = s.answers = s.wanted = rounded_up(s.rows, 1);
     s.pages = rounded_up(s.pages, kLeastPages);
-  } else {
-    s.tiles = ceil_div(s.tokens, std::int64_t{query_tile});
   }
   return s;
 }
@@ -69,16 +70,16 @@ PackedStep::PackedStep(std::span<const RowPlan> rows, const StepShape& shape)
   const Layout at = layout_of(shape);
   const auto part = [&](std::int64_t begin) { return data_.begin() + begin; };
   std::fill_n(part(at.slots), shape.tokens, -1);
-  for (std::int64_t i = 0; i < shape.wanted; ++i) *part(at.options + i * kSamplingFields + kSlot) = -1;
+  for (std::int64_t i = 0; i < shape.wanted; ++i) {
+    *part(at.options + i * kSamplingFields + kSlot) = -1;
+    *part(at.options + i * kSamplingFields + kMask) = -1;
+  }
+  const std::int64_t tile = shape.query_tile;
   std::int64_t token = 0, wanted = 0;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const RowPlan& row = rows[r];
-    const auto n = static_cast<std::int64_t>(row.ids.size()), index = static_cast<std::int64_t>(r);
-    if (shape.decode) {
-      if (n == 0) continue;
-      token = wanted = index;
-    } else {
-      const std::int64_t tile = shape.query_tile;
+    const auto n = std::ssize(row.ids), index = static_cast<std::int64_t>(r);
+    if (index < shape.prompt_rows()) {
       token = ceil_div(token, tile) * tile;
       for (std::int64_t i = 0; i < n; i += tile) {
         *part(at.tile_rows + (token + i) / tile) = static_cast<i32>(index);
@@ -114,6 +115,7 @@ StepViews views_of(const Tensor<i32, 1>& data, const StepShape& shape) {
   v.step.slots = line(at.slots, shape.tokens);
   v.step.lengths = line(at.lengths, shape.rows);
   v.step.table = line(at.table, shape.rows * shape.pages).reshape({shape.rows, shape.pages});
+  v.step.answers = shape.answers;
   v.step.query_tile = shape.query_tile;
   v.step.tile_rows = line(at.tile_rows, shape.tiles);
   v.step.tile_positions = line(at.tile_positions, shape.tiles);

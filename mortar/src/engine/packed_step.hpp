@@ -1,34 +1,28 @@
 // The description of a step as one array of i32, which reaches the device in one copy, and the views of its parts.
 #pragma once
-#include <array>
 #include <span>
 #include <vector>
 
-#include "engine/pages.hpp"
-#include "engine/sampling_fields.hpp"
+#include "engine/row_plan.hpp"
 #include "model/qwen3.hpp"
 
 namespace mortar {
 
-using SamplingRow = std::array<tessera::i32, kSamplingFields>;
-
-/// One sequence of a step. In decoding, a row without tokens keeps its place and computes nothing.
-struct RowPlan {
-  std::span<const TokenId> ids;  ///< the tokens to compute
-  std::int64_t first = 0;        ///< position of the first of them
-  std::span<const PageId> pages;
-  bool wants_token = false;  ///< the last of them is followed by a token to choose
-  SamplingRow sampling{};
-};
-
-/// Extents of the parts. A captured graph has fixed ones.
+/// Extents of the parts. A captured graph has fixed ones. The last rows may be answers, of which one token each is
+/// computed: their tokens follow those of the prompts without gaps.
 struct StepShape {
-  bool decode = false;
   int query_tile = kSmallQueryTile;
   std::int64_t tokens = 0, rows = 0, pages = 0, tiles = 0, wanted = 0;
+  std::int64_t answers = 0;  ///< rows, and tokens
+  std::int64_t prompt_rows() const { return rows - answers; }
+  /// Where the tokens of answers begin.
+  std::int64_t first_answer() const { return tokens - answers; }
+  /// All rows are answers: a decoding step.
+  bool decode() const { return answers > 0 && answers == rows; }
 };
-/// The extents for `rows`; in decoding, with rows and pages rounded up, so that few graphs serve all steps.
-StepShape shape_of(std::span<const RowPlan> rows, bool decode, int query_tile);
+/// The extents for `rows`, of which the first `prompts` are parts of prompts; in decoding, with rows and pages rounded
+/// up, so that few graphs serve all steps.
+StepShape shape_of(std::span<const RowPlan> rows, std::size_t prompts, int query_tile);
 
 class PackedStep {
  public:

@@ -9,12 +9,17 @@ Pages::Pages(std::int64_t count) : pages_(static_cast<std::size_t>(count)) {
 }
 
 std::size_t Pages::KeyHash::operator()(const Key& key) const noexcept {
-  std::uint64_t h = key.before * 0x9e3779b97f4a7c15U + 1;  // multiplicative hashing (Knuth 6.4), mixed per token
+  // Multiplicative hashing (Knuth 6.4), mixed per token.
+  std::uint64_t h = key.before * 0x9e3779b97f4a7c15U + 1 + std::hash<std::string>{}(key.scope);
   for (const TokenId token : key.tokens) {
     h = (h ^ static_cast<std::uint32_t>(token)) * 0xff51afd7ed558ccdU;
     h ^= h >> 32;
   }
   return static_cast<std::size_t>(h);
+}
+
+Pages::Key Pages::key_of(Contents before, std::span<const TokenId> tokens, std::string_view scope) {
+  return {before, {tokens.begin(), tokens.end()}, std::string(before == 0 ? scope : std::string_view())};
 }
 
 void Pages::forget(Page& page) {
@@ -25,33 +30,35 @@ void Pages::forget(Page& page) {
 std::optional<PageId> Pages::take() {
   if (idle_.empty()) return std::nullopt;
   const PageId id = idle_.front();
-  Page& page = pages_[static_cast<std::size_t>(id)];
-  forget(page);
   hold(id);
+  forget(pages_[static_cast<std::size_t>(id)]);
   return id;
 }
 
 void Pages::hold(PageId id) {
   Page& page = pages_[static_cast<std::size_t>(id)];
-  if (page.holders++ == 0) idle_.erase(page.idle);
+  if (page.holders++ != 0) return;
+  idle_.erase(page.idle);
+  cached_ -= page.known != nullptr ? 1 : 0;
 }
 
 void Pages::release(PageId id) {
   Page& page = pages_[static_cast<std::size_t>(id)];
   if (--page.holders != 0) return;
+  cached_ += page.known != nullptr ? 1 : 0;
   // A page without contents is of no use to anybody: it is taken first.
   page.idle = idle_.insert(page.known != nullptr ? idle_.end() : idle_.begin(), id);
 }
 
-std::optional<Pages::Found> Pages::find(Contents before, std::span<const TokenId> tokens) {
-  const auto at = known_.find(Key{before, {tokens.begin(), tokens.end()}});
+std::optional<Pages::Found> Pages::find(Contents before, std::span<const TokenId> tokens, std::string_view scope) {
+  const auto at = known_.find(key_of(before, tokens, scope));
   if (at == known_.end()) return std::nullopt;
   hold(at->second.page);
   return Found{at->second.page, at->second.contents};
 }
 
-Contents Pages::publish(PageId id, Contents before, std::span<const TokenId> tokens) {
-  const auto [at, added] = known_.try_emplace(Key{before, {tokens.begin(), tokens.end()}}, Known{next_, id});
+Contents Pages::publish(PageId id, Contents before, std::span<const TokenId> tokens, std::string_view scope) {
+  const auto [at, added] = known_.try_emplace(key_of(before, tokens, scope), Known{next_, id});
   if (!added) return at->second.contents;
   pages_[static_cast<std::size_t>(id)].known = &*at;
   return next_++;

@@ -1,8 +1,20 @@
-// Penalties and biases of logits, and the marks of the tokens that a sequence has seen.
+// Masks, penalties and biases of logits, and the marks of the tokens that a sequence has seen.
 #pragma once
 #include "engine/logits.hpp"
 
 namespace mortar {
+
+/// Logits of tokens that the mask of the row does not allow become -infinity. Bit i % 32 of word i / 32 is token i's; a
+/// row without a mask reads padding, which allows all.
+template <int C>
+void apply_masks(Mut<f32, 1, C> allowed, In<f32, dyn, dyn> logits, In<i32, dyn, dyn> masks, In<i32, dyn, dyn> options) {
+  constexpr int kBits = 32;
+  require(masks.dim(1) * kBits >= logits.dim(1), "a bit for each token");
+  auto [row, part] = allowed.index();
+  auto words = masks.tiles(shape<1, C / kBits>, pad(-1)).load(field(options, row, kMask), part);
+  auto bits = (reshape(words, shape<C / kBits, 1>) >> iota<i32, 1, kBits>(axis<1>)) & 1;
+  allowed.store(where(reshape(bits, shape<1, C>) != 0, logits.load_like(allowed), -infinity<f32>));
+}
 
 /// Logits after the penalties of each row.
 template <int C>
@@ -27,6 +39,21 @@ void add_biases(Acc<f32, dyn, dyn> logits, In<i32, dyn, dyn> tokens, In<f32, dyn
   auto slot = field(options, row, kSlot);
   logits.add(full<i32, 1, 1>(row), tokens.tiles(shape<1, N>, pad(-1)).load(slot, 0),
              biases.tiles(shape<1, N>).load(slot, 0));
+}
+
+/// Subtracts the frequency penalty of each row as often as its answer has the token.
+template <int C>
+void subtract_frequencies(Mut<f32, 1, C> adjusted, In<i32, dyn, dyn> counts, In<i32, dyn, dyn> options) {
+  require(counts.dim(1) == adjusted.dim(1), "a count for each token");
+  auto [row, part] = adjusted.index();
+  auto count = cast<f32>(counts.tiles(shape<1, C>).load(field(options, row, kSlot), part));
+  adjusted.store(adjusted.load() - number_of(options, row, kFrequency) * count);
+}
+
+/// Counts the chosen tokens in the slots of their rows.
+inline void count_chosen(Acc<i32, dyn, dyn> counts, In<i32, dyn> tokens, In<i32, dyn, dyn> options) {
+  auto row = block_id<1>();
+  counts.add(full<i32, 1, 1>(field(options, row, kSlot)), full<i32, 1, 1>(tokens.gather(row)), full<i32, 1, 1>(1));
 }
 
 /// Marks the chosen tokens as parts of their answers.

@@ -1,7 +1,9 @@
-// Steps as flows: prompts are run at once, decoding is captured and replayed.
+// Steps as flows: those with prompts are run at once, decoding is captured and replayed.
 #include "engine/runner.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -15,18 +17,28 @@ using namespace tessera;
 namespace {
 
 Flow<StepResult> run_step(const Tensor<i32, 1>& packed, const StepShape& shape, const Network& network, KvCache& cache,
-                          SlotState* const& slots, const bool& greedy, std::int64_t& valid) {
+                          const Choosing& how, const bool& masked, std::int64_t& valid) {
   const StepViews views = views_of(packed, shape);
-  const auto hidden = co_await forward(network, cache, views.step, shape.decode);
+  const auto hidden = co_await forward(network, cache, views.step);
   StepResult result;
-  if (shape.wanted == shape.tokens && shape.decode) {
+  if (shape.decode()) {
     result.logits = co_await logits_of(hidden.view(), network.weights.head(), network.numerics);
   } else {
     const auto last = co_await kernels::embedding(hidden, views.last);
     result.logits = co_await logits_of(last.view(), network.weights.head(), network.numerics);
   }
-  result.tokens = co_await choose(result.logits, views.options, slots, greedy, valid);
+  if (masked)
+    result.tokens = co_await zeros<i32>(Dims<1>(1));
+  else
+    result.tokens = co_await choose(result.logits, views.options, how, valid);
   co_return result;
+}
+
+/// Ids that the step before has chosen; where `after` is -1 they are known already.
+template <int N>
+void place_chosen(Mut<i32, N> ids, In<i32, dyn> after, In<i32, dyn> chosen) {
+  auto from = after.load_like(ids);
+  ids.store(where(from >= 0, chosen.gather(from), ids.load()));
 }
 
 /// Rows of logits that are computed at a time: those of a large vocabulary take 39 MB.
@@ -51,7 +63,7 @@ Tensor<i32, 1> on_device(const std::vector<i32>& data, const Stream& stream) {
 }  // namespace
 
 Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
-    : stream_(model.device), valid_(model.config.vocabulary) {
+    : stream_(model.device), valid_(model.config.vocabulary), words_((valid_ + 31) / 32) {
   if (model.tokenizer) valid_ = std::min<std::int64_t>(valid_, model.tokenizer->size());
   const RopeAngles angles = rope_angles(model.config);
   network_.config = model.config;
@@ -81,18 +93,18 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
   }
 }
 
-Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, SlotState* slots, bool greedy,
+Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, const Choosing& how, bool masked,
                                        const DecodeGraph* in_use) {
-  const GraphKey key{shape.rows, shape.pages, slots, greedy};
+  const GraphKey key{shape.rows, shape.pages, masked ? Choosing{} : how, masked};
   if (const auto found = graphs_.find(key); found != graphs_.end()) return found->second;
   const DefaultDevice device(stream_.device());
   const auto captured = [&] {
     auto packed = zeros<i32>({packed_size(shape)}).sync(stream_);
-    return capture(run_step, std::move(packed), shape, static_cast<const Network&>(network_), cache_, slots, greedy,
-                   valid_);
+    return capture(run_step, std::move(packed), shape, static_cast<const Network&>(network_), cache_, key.how,
+                   static_cast<const bool&>(masked), valid_);
   };
   const auto keep = [&](auto graph) -> DecodeGraph& {
-    return graphs_.emplace(key, DecodeGraph{std::move(graph), {}, {}}).first->second;
+    return graphs_.emplace(key, DecodeGraph{std::move(graph), {}}).first->second;
   };
   try {
     return keep(captured());
@@ -104,92 +116,143 @@ Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, SlotState* slots,
   return keep(captured());
 }
 
-Runner::Launched Runner::launch_prompts(std::span<const RowPlan> rows, const StepShape& shape, SlotState* slots,
-                                        bool greedy) {
+HostBuffer<i32> Runner::token_buffer(std::int64_t size) {
+  auto& free = buffers_[size];
+  if (free.empty()) return HostBuffer<i32>(size, stream_.device());
+  HostBuffer<i32> buffer = std::move(free.front());
+  free.pop_front();
+  return buffer;
+}
+
+void Runner::read_tokens(Launched& step, const Tensor<i32, 1>& tokens) {
+  const auto n = tokens.dim(0), size = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(n)));
+  // Taken first: a step whose tokens have been chosen must not be lost for want of memory.
+  HostBuffer<i32> buffer = token_buffer(size);
+  if (n == size) {
+    step.tokens_ = host(tokens, std::move(buffer)).on(stream_);
+    return;
+  }
+  auto padded = zeros<i32>({size}).on(stream_);
+  copy_into(mut(padded).slice<0>(0, n), tokens).on(stream_);
+  step.tokens_ = host(padded, std::move(buffer)).on(stream_);
+}
+
+void Runner::place_tokens(Tensor<i32, 1>& data, std::span<const RowPlan> rows, const StepShape& shape,
+                          const Launched& before) {
+  constexpr int kTokens = 128;
+  const std::int64_t first = kIdsBegin + shape.first_answer(), end = first + shape.answers;
+  const auto answers = rows.subspan(static_cast<std::size_t>(std::min(shape.prompt_rows(), std::ssize(rows))));
+  if (std::ranges::all_of(answers, [](const RowPlan& row) { return row.after < 0; })) return;
+  bool same = before.tokens().dim(0) == shape.answers;
+  for (std::size_t i = 0; i < answers.size(); ++i) same = same && answers[i].after == static_cast<i32>(i);
+  if (same) {  // the same rows as in the step before: no kernel is needed
+    copy_into(mut(data).slice<0>(first, end), before.tokens()).on(stream_);
+    return;
+  }
+  std::vector<i32> after(static_cast<std::size_t>(shape.answers), -1);
+  std::ranges::transform(answers, after.begin(), &RowPlan::after);
+  kernel<place_chosen<kTokens>>(mut(data).slice<0>(first, end), on_device(after, stream_), before.tokens()).on(stream_);
+}
+
+Runner::Launched Runner::launch_eager(const StepRequest& request, const StepShape& shape, const Launched* before) {
   Launched step;
-  const Tensor<i32, 1> data = on_device(PackedStep(rows, shape).data(), stream_);
+  Tensor<i32, 1> data = on_device(PackedStep(request.rows, shape).data(), stream_);
+  if (before != nullptr) place_tokens(data, request.rows, shape, *before);
   if (shape.wanted > 0) {
-    step.result_ = run_step(data, shape, network_, cache_, slots, greedy, valid_).on(stream_);
+    step.result_ = run_step(data, shape, network_, cache_, request.how, request.masked, valid_).on(stream_);
+    if (!request.masked) read_tokens(step, step.result_->tokens);
+    step.data_ = std::move(data);
   } else {
     const StepViews views = views_of(data, shape);
-    const Tensor<bf16, 2> hidden = forward(network_, cache_, views.step, false).on(stream_);
-    HostBuffer<bf16> end = spare_ ? *std::exchange(spare_, std::nullopt) : HostBuffer<bf16>(1, stream_.device());
+    const Tensor<bf16, 2> hidden = forward(network_, cache_, views.step).on(stream_);
+    HostBuffer<bf16> end;
+    if (ends_.empty()) {
+      end = HostBuffer<bf16>(1, stream_.device());
+    } else {
+      end = std::move(ends_.front());
+      ends_.pop_front();
+    }
     step.end_ = host(hidden.slice<0>(0, 1).slice<1>(0, 1), std::move(end)).on(stream_);
   }
   return step;
 }
 
-Runner::Launched Runner::replay(DecodeGraph& decode, std::span<const RowPlan> rows, const StepShape& shape,
+Runner::Launched Runner::replay(DecodeGraph& decode, const StepRequest& request, const StepShape& shape,
                                 const Launched* before) {
-  const auto free_or_new = [&](std::deque<HostBuffer<i32>>& free, std::int64_t size) {
-    if (free.empty()) return HostBuffer<i32>(size, stream_.device());
-    HostBuffer<i32> buffer = std::move(free.front());
-    free.pop_front();
-    return buffer;
-  };
-  const PackedStep packed(rows, shape);
+  const PackedStep packed(request.rows, shape);
   // Taken first: a step that has been replayed has marked its tokens as chosen, and must not be lost for want of
   // memory.
-  HostBuffer<i32> tokens = free_or_new(decode.tokens, shape.rows);
-  HostBuffer<i32> input = free_or_new(decode.inputs, packed_size(shape));
+  buffers_[shape.rows].push_back(token_buffer(shape.rows));
+  HostBuffer<i32> input;
+  if (decode.inputs.empty()) {
+    input = HostBuffer<i32>(packed_size(shape), stream_.device());
+  } else {
+    input = std::move(decode.inputs.front());
+    decode.inputs.pop_front();
+  }
   std::ranges::copy(packed.data(), input.write().begin());
-  copy_into(mut(decode.graph.input<0>()), input).on(stream_);
+  Tensor<i32, 1>& data = decode.graph.input<0>();
+  copy_into(mut(data), input).on(stream_);
   decode.inputs.push_back(std::move(input));
-  if (before != nullptr)
-    copy_into(mut(decode.graph.input<0>()).slice<0>(kIdsBegin, kIdsBegin + shape.rows),
-              before->graph_->graph.output().tokens)
-        .on(stream_);
+  if (before != nullptr) place_tokens(data, request.rows, shape, *before);
   decode.graph.replay().on(stream_);
   Launched step;
   step.graph_ = &decode;
-  step.tokens_ = host(decode.graph.output().tokens, std::move(tokens)).on(stream_);
+  if (!request.masked) read_tokens(step, decode.graph.output().tokens);
   return step;
 }
 
-Runner::Launched Runner::launch(std::span<const RowPlan> rows, bool decode, SlotState* slots, std::int64_t scores,
-                                const Launched* before) {
-  const StepShape shape = shape_of(rows, decode, query_tile_);
-  const bool greedy = std::ranges::all_of(rows, [](const RowPlan& r) { return is_greedy(r.sampling); });
-  Launched step = decode ? replay(graph_for(shape, slots, greedy, before == nullptr ? nullptr : before->graph_), rows,
-                                  shape, before)
-                         : launch_prompts(rows, shape, slots, greedy);
-  step.scores_ = scores;
+Runner::Launched Runner::launch(const StepRequest& request, const Launched* before) {
+  const StepShape shape = shape_of(request.rows, request.prompts, query_tile_);
+  const DecodeGraph* in_use = before == nullptr ? nullptr : before->graph_;
+  Launched step = shape.decode() ? replay(graph_for(shape, request.how, request.masked, in_use), request, shape, before)
+                                 : launch_eager(request, shape, before);
+  step.shape_ = shape;
+  step.how_ = request.how;
+  step.scores_ = request.scores;
   return step;
+}
+
+void Runner::choose(Launched& step, std::span<const std::uint32_t> masks) {
+  std::optional<Tensor<i32, 2>> allowed;
+  if (!masks.empty()) {
+    const std::vector<i32> words(masks.begin(), masks.end());
+    allowed = from(std::span(words), {std::ssize(words) / words_, words_}).on(stream_);
+  }
+  const Tensor<i32, 1>& data = step.data_ ? *step.data_ : step.graph_->graph.input<0>();
+  const StepViews views = views_of(data, step.shape_);
+  step.chosen_ =
+      mortar::choose(step.result().logits, views.options, step.how_, valid_, allowed ? &*allowed : nullptr).on(stream_);
+  read_tokens(step, *step.chosen_);
 }
 
 Runner::Chosen Runner::finish(Launched&& step) {
   Chosen chosen;
-  // If this step turns out to have failed, so has what came before it: nothing of that is to be thrown once more.
-  auto before = std::exchange(running_, std::nullopt);
-  if (step.graph_ == nullptr && !step.result_) {
-    if (before) (void)before->read();
-    running_ = std::move(step.end_);
-    spare_ = std::move(before);
-    return chosen;
-  }
-  if (before) spare_ = std::move(before);  // the next step writes it behind this one
-  const StepResult& result = step.result_ ? *step.result_ : step.graph_->graph.output();
-  if (step.graph_ != nullptr) {
-    const auto tokens = step.tokens_.read();
-    chosen.tokens.assign(tokens.begin(), tokens.end());
+  if (step.end_) {
+    (void)step.end_->read();
   } else {
-    chosen.tokens = host(result.tokens).sync(stream_);
+    {
+      const auto tokens = step.tokens_->read();
+      chosen.tokens.assign(tokens.begin(), tokens.end());
+    }
+    chosen.tokens.resize(static_cast<std::size_t>(step.shape_.wanted));
+    if (step.scores_ >= 0) chosen.scores = score(step.result().logits, step.tokens(), step.scores_, valid_, stream_);
   }
-  if (step.scores_ >= 0) chosen.scores = score(result.logits, result.tokens, step.scores_, valid_, stream_);
   drop(std::move(step));
   return chosen;
 }
 
 void Runner::drop(Launched&& step) {
-  if (step.graph_ != nullptr) step.graph_->tokens.push_back(std::move(step.tokens_));
+  if (step.tokens_) buffers_[step.tokens_->size()].push_back(*std::exchange(step.tokens_, std::nullopt));
+  if (step.end_) ends_.push_back(*std::exchange(step.end_, std::nullopt));
 }
 
 void Runner::row_logits(const RowPlan& row, std::int64_t tokens,
                         const std::function<void(std::int64_t first, const Tensor<f32, 2>& logits)>& use) {
-  const StepShape shape = shape_of(std::span(&row, 1), false, query_tile_);
+  const StepShape shape = shape_of(std::span(&row, 1), 1, query_tile_);
   const Tensor<i32, 1> data = on_device(PackedStep(std::span(&row, 1), shape).data(), stream_);
   const StepViews views = views_of(data, shape);
-  const Tensor<bf16, 2> hidden = forward(network_, cache_, views.step, false).on(stream_);
+  const Tensor<bf16, 2> hidden = forward(network_, cache_, views.step).on(stream_);
   for (std::int64_t first = 0; first < tokens; first += kLogitRows) {
     const auto rows = hidden.slice<0>(first, std::min(first + kLogitRows, tokens));
     use(first, logits_of(rows, network_.weights.head(), network_.numerics).on(stream_));

@@ -15,8 +15,17 @@ namespace mortar {
 
 /// What a step computes besides the cache.
 struct StepResult {
-  tessera::Tensor<tessera::i32, 1> tokens;  ///< [wanted]
+  tessera::Tensor<tessera::i32, 1> tokens;  ///< [wanted]; of a step with masks one 0
   tessera::Tensor<tessera::f32, 2> logits;  ///< [wanted, vocabulary]
+};
+
+/// A step that is to be enqueued.
+struct StepRequest {
+  std::span<const RowPlan> rows;
+  std::size_t prompts = 0;  ///< how many of the rows, the first ones, are parts of prompts; without any it is a graph
+  Choosing how;
+  bool masked = false;       ///< tokens are chosen by choose()
+  std::int64_t scores = -1;  ///< how many log-probabilities to compute; -1: none
 };
 
 class Runner {
@@ -25,18 +34,16 @@ class Runner {
   Runner(Model& model, const Numerics& numerics, std::int64_t pages);
 
   struct Chosen {
-    std::vector<TokenId> tokens;  ///< in decoding one for each row, else one for each that wants one
+    std::vector<TokenId> tokens;  ///< one for each row that wants one
     std::optional<RowScores> scores;
   };
   class Launched;
-  /// Enqueues a step. `slots`: the state for penalties and biases, null if no row has any. `scores`: how many
-  /// log-probabilities to compute, -1: none. `before`: a decoding step of as many rows, whose tokens are those of this
-  /// step; the rows' ids are not read then.
-  Launched launch(std::span<const RowPlan> rows, bool decode, SlotState* slots, std::int64_t scores,
-                  const Launched* before = nullptr);
-  /// Waits for the tokens of a step. Of steps that have none, one may still run when the next is launched: so the
-  /// device is not idle in between, and the host is not far ahead of it, where it could not be stopped.
-  /// Log-probabilities need that no step was launched since.
+  /// Enqueues a step. `before` is the step before, if rows come after its tokens (RowPlan::after).
+  Launched launch(const StepRequest& request, const Launched* before = nullptr);
+  /// Enqueues the choice of the tokens of a step with masks. `masks`: whole masks one after the other, by kMask; empty:
+  /// every row allows all tokens.
+  void choose(Launched& step, std::span<const std::uint32_t> masks);
+  /// Waits for the end of a step, and its tokens. Log-probabilities need that no step was launched since.
   Chosen finish(Launched&& step);
   /// Gives up a step whose tokens are not needed.
   void drop(Launched&& step);
@@ -52,41 +59,53 @@ class Runner {
  private:
   struct GraphKey {
     std::int64_t rows, pages;
-    const SlotState* slots;
-    bool greedy;  ///< all rows
+    Choosing how;
+    bool masked;  ///< the graph ends with the logits
     auto operator<=>(const GraphKey&) const = default;
   };
   struct DecodeGraph {
     tessera::Graph<StepResult, tessera::Tensor<tessera::i32, 1>> graph;
-    std::deque<tessera::HostBuffer<tessera::i32>> inputs, tokens;  ///< that no step holds, the longest first
+    std::deque<tessera::HostBuffer<tessera::i32>> inputs;  ///< that no step holds, the longest first
   };
   /// Calls `use` with the logits of the first `tokens` tokens of a row, some rows at a time.
   void row_logits(const RowPlan& row, std::int64_t tokens,
                   const std::function<void(std::int64_t first, const tessera::Tensor<tessera::f32, 2>& logits)>& use);
   /// The graph for such steps, captured if it is the first. Without memory for it, graphs other than `in_use` go.
-  DecodeGraph& graph_for(const StepShape& shape, SlotState* slots, bool greedy, const DecodeGraph* in_use);
+  DecodeGraph& graph_for(const StepShape& shape, const Choosing& how, bool masked, const DecodeGraph* in_use);
 
-  Launched launch_prompts(std::span<const RowPlan> rows, const StepShape& shape, SlotState* slots, bool greedy);
-  Launched replay(DecodeGraph& graph, std::span<const RowPlan> rows, const StepShape& shape, const Launched* before);
+  Launched launch_eager(const StepRequest& request, const StepShape& shape, const Launched* before);
+  Launched replay(DecodeGraph& graph, const StepRequest& request, const StepShape& shape, const Launched* before);
+  /// Writes the ids of answers that come after tokens of `before` into the array of a step.
+  void place_tokens(tessera::Tensor<tessera::i32, 1>& data, std::span<const RowPlan> rows, const StepShape& shape,
+                    const Launched& before);
+  /// Enqueues the way of the tokens to the host.
+  void read_tokens(Launched& step, const tessera::Tensor<tessera::i32, 1>& tokens);
+  tessera::HostBuffer<tessera::i32> token_buffer(std::int64_t size);
 
   tessera::Stream stream_;
   Network network_;
   KvCache cache_;
-  std::int64_t valid_;
+  std::int64_t valid_, words_;
   int query_tile_ = kSmallQueryTile;
-  std::optional<tessera::HostBuffer<tessera::bf16>> running_;  ///< the end of the last step, if it has no tokens
-  std::optional<tessera::HostBuffer<tessera::bf16>> spare_;    ///< for the next such step
+  std::map<std::int64_t, std::deque<tessera::HostBuffer<tessera::i32>>> buffers_;  ///< for tokens, by size
+  std::deque<tessera::HostBuffer<tessera::bf16>> ends_;                            ///< for steps without tokens
   std::map<GraphKey, DecodeGraph> graphs_;
 };
 
 /// A step that has been enqueued.
 class Runner::Launched {
   friend Runner;
-  DecodeGraph* graph_ = nullptr;                           ///< of a decoding step
-  tessera::HostBuffer<tessera::i32> tokens_;               ///< the same: on their way
-  std::optional<tessera::HostBuffer<tessera::bf16>> end_;  ///< of prompts without tokens: arrives when it has ended
-  std::optional<StepResult> result_;                       ///< of a step over prompts, unless no row wants a token
+  StepShape shape_;
+  Choosing how_;
+  DecodeGraph* graph_ = nullptr;                             ///< of a decoding step
+  std::optional<tessera::Tensor<tessera::i32, 1>> data_;     ///< of other steps with masks, until tokens are chosen
+  std::optional<StepResult> result_;                         ///< of other steps, unless no row wants a token
+  std::optional<tessera::Tensor<tessera::i32, 1>> chosen_;   ///< by choose()
+  std::optional<tessera::HostBuffer<tessera::i32>> tokens_;  ///< on their way
+  std::optional<tessera::HostBuffer<tessera::bf16>> end_;    ///< without tokens: arrives when the step has ended
   std::int64_t scores_ = -1;
+  const StepResult& result() const { return result_ ? *result_ : graph_->graph.output(); }
+  const tessera::Tensor<tessera::i32, 1>& tokens() const { return chosen_ ? *chosen_ : result().tokens; }
 };
 
 }  // namespace mortar

@@ -51,6 +51,7 @@ void check(const Sampling& s, std::int64_t vocabulary) {
   if (!(s.repetition_penalty > 0 && s.repetition_penalty <= 100))
     out_of_range("repetition_penalty", "more than 0, at most 100", s.repetition_penalty);
   if (!(std::abs(s.presence_penalty) <= 100)) out_of_range("presence_penalty", "-100 to 100", s.presence_penalty);
+  if (!(std::abs(s.frequency_penalty) <= 100)) out_of_range("frequency_penalty", "-100 to 100", s.frequency_penalty);
   if (s.logit_bias.size() > kMostBiases)
     out_of_range("logit_bias", ("at most " + std::to_string(kMostBiases) + " tokens").c_str(),
                  static_cast<double>(s.logit_bias.size()));
@@ -80,6 +81,12 @@ void SlotState::begin(std::int64_t slot, std::span<const TokenId> ids, std::int6
   for (const auto& [token, bias] : biases) tokens[used] = token, values[used++] = bias;
   copy_into(mut(bias_tokens).slice<0>(slot, slot + 1), from(std::span(tokens), {1, kBiases})).sync(stream);
   copy_into(mut(bias_values).slice<0>(slot, slot + 1), from(std::span(values), {1, kBiases})).sync(stream);
+  if (sampling.frequency_penalty == 0) return;
+  const std::int64_t vocabulary = marks.dim(1);
+  if (!counts) counts = zeros<i32>({marks.dim(0), vocabulary}).sync(stream);
+  std::vector<i32> frequencies(static_cast<std::size_t>(vocabulary));
+  for (const TokenId id : ids.subspan(static_cast<std::size_t>(prompt))) ++frequencies[static_cast<std::size_t>(id)];
+  copy_into(mut(*counts).slice<0>(slot, slot + 1), from(std::span(frequencies), {1, vocabulary})).sync(stream);
 }
 
 namespace {
@@ -92,8 +99,7 @@ auto with_chunks(std::int64_t chunks, F&& f) {
   });
 }
 
-Flow<Tensor<i32, 1>> choose_from(const Tensor<f32, 2>& logits, const View<i32, 2>& options, bool greedy,
-                                 std::int32_t valid) {
+Flow<Tensor<i32, 1>> choose_from(const Tensor<f32, 2>& logits, View<i32, 2> options, bool greedy, std::int32_t valid) {
   const std::int64_t rows = logits.dim(0), chunks = ceil_div(std::int64_t{valid}, std::int64_t{kChunk});
   const Dims<2> parts({rows, chunks});
   const Dims<3> groups({rows, chunks, std::int64_t{kGroups}}), found({rows, chunks, std::int64_t{kCandidates}});
@@ -120,16 +126,35 @@ Flow<Tensor<i32, 1>> choose_from(const Tensor<f32, 2>& logits, const View<i32, 2
 
 bool is_greedy(const SamplingRow& row) { return !(std::bit_cast<float>(row[kTemperature]) > 0); }
 
-Flow<Tensor<i32, 1>> choose(const Tensor<f32, 2>& logits, View<i32, 2> options, SlotState* slots, bool greedy,
-                            std::int64_t valid) {
-  const auto limit = static_cast<std::int32_t>(valid);
-  if (slots == nullptr) co_return co_await choose_from(logits, options, greedy, limit);
-  auto adjusted = co_await kernel<apply_penalties<kColumns>>(empty<f32>(logits.dims()), logits, slots->marks, options);
-  co_await kernel<add_biases<kBiases>>.blocks(logits.dim(0))(mut(adjusted), slots->bias_tokens, slots->bias_values,
+namespace {
+
+Flow<Tensor<i32, 1>> choose_penalised(const Tensor<f32, 2>& logits, View<i32, 2> options, Choosing how,
+                                      std::int32_t valid) {
+  SlotState& slots = *how.slots;
+  auto adjusted = co_await kernel<apply_penalties<kColumns>>(empty<f32>(logits.dims()), logits, slots.marks, options);
+  if (how.counted) co_await kernel<subtract_frequencies<kColumns>>(mut(adjusted), *slots.counts, options);
+  co_await kernel<add_biases<kBiases>>.blocks(logits.dim(0))(mut(adjusted), slots.bias_tokens, slots.bias_values,
                                                              options);
-  auto tokens = co_await choose_from(adjusted, options, greedy, limit);
-  co_await kernel<mark_chosen<kWholeRow>>(mut(slots->marks), tokens, options);
+  auto tokens = co_await choose_from(adjusted, options, how.greedy, valid);
+  co_await kernel<mark_chosen<kWholeRow>>(mut(slots.marks), tokens, options);
+  if (how.counted) co_await kernel<count_chosen>.blocks(logits.dim(0))(mut(*slots.counts), tokens, options);
   co_return tokens;
+}
+
+Flow<Tensor<i32, 1>> choose_unmasked(const Tensor<f32, 2>& logits, View<i32, 2> options, Choosing how,
+                                     std::int32_t valid) {
+  if (how.slots == nullptr) return choose_from(logits, std::move(options), how.greedy, valid);
+  return choose_penalised(logits, std::move(options), how, valid);
+}
+
+}  // namespace
+
+Flow<Tensor<i32, 1>> choose(const Tensor<f32, 2>& logits, View<i32, 2> options, Choosing how, std::int64_t valid,
+                            const Tensor<i32, 2>* masks) {
+  const auto limit = static_cast<std::int32_t>(valid);
+  if (masks == nullptr) co_return co_await choose_unmasked(logits, options, how, limit);
+  const auto allowed = co_await kernel<apply_masks<kColumns>>(empty<f32>(logits.dims()), logits, *masks, options);
+  co_return co_await choose_unmasked(allowed, options, how, limit);
 }
 
 RowScores score(const Tensor<f32, 2>& logits, const Tensor<i32, 1>& tokens, std::int64_t count, std::int64_t valid,

@@ -1,9 +1,12 @@
 // The launches of the sampling kernels.
 #pragma once
+#include <optional>
 #include <vector>
 
-#include "engine/packed_step.hpp"
+#include "engine/row_plan.hpp"
 #include "mortar/sampling.hpp"
+#include "tessera/host/tensor.hpp"
+#include "tessera/tessera.hpp"
 
 namespace mortar {
 
@@ -12,6 +15,8 @@ struct SlotState {
   tessera::Tensor<tessera::i8, 2> marks;         ///< [slots, vocabulary]: kUnseen, kInPrompt or kInAnswer
   tessera::Tensor<tessera::i32, 2> bias_tokens;  ///< [slots, kMostBiases]; -1: unused
   tessera::Tensor<tessera::f32, 2> bias_values;
+  /// [slots, vocabulary]: how often an answer has a token, of sequences with a frequency penalty; made for the first.
+  std::optional<tessera::Tensor<tessera::i32, 2>> counts;
 
   SlotState(std::int64_t slots, std::int64_t vocabulary, const tessera::Stream& stream);
   /// A sequence begins in `slot`: `ids`, of which the first `prompt` are its prompt.
@@ -22,12 +27,20 @@ struct SlotState {
 /// Whether a row's options take the most likely token.
 bool is_greedy(const SamplingRow& row);
 
-/// The successor of each row of logits, [rows]; -1 if its largest logit is not finite. `slots`: null if no row has
-/// penalties or biases; else the tokens are marked there as parts of their answers. `greedy`: all rows are. `valid`:
-/// the number of ids that are tokens.
+/// How the rows of a step are chosen from.
+struct Choosing {
+  SlotState* slots = nullptr;  ///< null if no row has penalties or biases; else tokens are marked there
+  bool counted = false;        ///< a row has a frequency penalty
+  bool greedy = false;         ///< all rows are
+  auto operator<=>(const Choosing&) const = default;
+};
+
+/// The successor of each row of logits, [rows]; -1 if its largest logit is not finite. `valid`: the number of ids that
+/// are tokens. `masks`, if it is not null: [masks, words], of rows with kMask.
 tessera::Flow<tessera::Tensor<tessera::i32, 1>> choose(const tessera::Tensor<tessera::f32, 2>& logits,
-                                                       tessera::View<tessera::i32, 2> options, SlotState* slots,
-                                                       bool greedy, std::int64_t valid);
+                                                       tessera::View<tessera::i32, 2> options, Choosing how,
+                                                       std::int64_t valid,
+                                                       const tessera::Tensor<tessera::i32, 2>* masks = nullptr);
 
 /// Log-probabilities on the host: of the chosen token of each row, and of the `count` most likely ones.
 struct RowScores {

@@ -15,6 +15,8 @@ enum SamplingField {
   kSeedHigh,
   kPosition,  ///< of the token that is chosen: with the seed it determines the random number
   kSlot,      ///< row of the marks and biases of the sequence; -1: none
+  kFrequency,
+  kMask,  ///< row of the masks of the step; -1: none
   kSamplingFields = 16
 };
 

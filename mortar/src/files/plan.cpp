@@ -111,7 +111,7 @@ std::int64_t largest_context(const ModelConfig& m, const PlanRequest& r, const M
     PlanRequest one = r;
     one.batch = 1;
     const std::int64_t free =
-        p.available - p.weights.total() - p.reserve - step_bytes(m, r.prefill_tokens) - bytes_per_sequence(m);
+        p.available - p.weights.total() - p.reserve - step_bytes(m, r.prefill_tokens + 1) - bytes_per_sequence(m);
     const std::int64_t context = largest_context(m, one, p, free);
     text += context > 0 ? concat("The largest context of one sequence is ", context, " tokens")
                         : std::string("No context fits: use a smaller model, or one in FP8");
@@ -143,7 +143,7 @@ std::int64_t bytes_per_step(const ModelConfig& model, std::int64_t batch) {
 }
 
 std::int64_t activation_bytes(const ModelConfig& model, std::int64_t prefill_tokens, std::int64_t batch) {
-  return step_bytes(model, std::max(prefill_tokens, batch)) + batch * bytes_per_sequence(model);
+  return step_bytes(model, prefill_tokens + batch) + batch * bytes_per_sequence(model);
 }
 
 std::int64_t kv_bytes_per_token(const ModelConfig& model, KvType type) {

@@ -24,17 +24,23 @@ View<bf16, 4> pages_of(const Tensor<bf16, 4>& cache) {
 
 constexpr int kSlice = 8;  ///< features of each half of a head that a block of place_keys or copy_keys owns
 
+/// The pages of the sequences that answer, and how much of them is in use.
+struct Answers {
+  View<i32, 2> table;
+  View<i32, 1> lengths;
+};
+
 Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<bf16, 4>& keys, const View<bf16, 4>& values,
-                                     const Step& step, float scale) {
-  const auto s = kernels::paged_decode_shape(q, keys.dim(1), step.table.dim(1), kPage, 0, SourceLocation::current());
+                                     const Answers& of, float scale) {
+  const auto s = kernels::paged_decode_shape(q, keys.dim(1), of.table.dim(1), kPage, 0, SourceLocation::current());
   const View<bf16, 4> groups = reshape(q, s.result_dims());
   return kernels::with_decode_tile(s, [&](auto group, auto d) {
     if (s.parts == 1)
       return reshape(kernel<kernels::paged_whole<bf16, group, kPage, d>>(empty<bf16>(s.result_dims()), groups, keys,
-                                                                         values, step.table, step.lengths, scale),
+                                                                         values, of.table, of.lengths, scale),
                      q.dims());
     auto partial = kernel<kernels::paged_split<bf16, group, kPage, d>>(
-        empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups, keys, values, step.table, step.lengths, scale);
+        empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups, keys, values, of.table, of.lengths, scale);
     return reshape(kernels::combine_splits<bf16, d>(std::move(partial), s, SourceLocation::current()), q.dims());
   });
 }
@@ -79,9 +85,9 @@ std::int64_t slices_of(const Step& step) { return step.table.dim(1) * (kPage / k
 
 /// One token of one sequence over few pages on a GPU; the blocks of a group share the writing of a key, in whole
 /// slices. (On the CPU there is nothing to overlap, and each slice rotates its query.)
-bool is_short_and_single(const Layer& l, bool decode) {
+bool is_short_and_single(const Layer& l) {
   const std::int64_t group = l.queries() / l.kv();
-  return decode && kernels::target_of(l.keys.device()).gpu && l.tokens() == 1 && !l.one_way() &&
+  return l.step.decode() && kernels::target_of(l.keys.device()).gpu && l.tokens() == 1 && !l.one_way() &&
          (l.half() == 32 || l.half() == 64) && group <= kGroup &&
          std::has_single_bit(static_cast<std::uint64_t>(group)) && slices_of(l.step) <= kMostSlices;
 }
@@ -139,33 +145,56 @@ Flow<> write_cache(const Layer& l) {
   });
 }
 
-/// Attention of queries that have been rotated, [tokens, heads, head_dim].
-Op<Tensor<bf16, 3>> attend_rotated(const Layer& l, bool decode, const View<bf16, 3>& q) {
+float scale_of(const Layer& l) { return 1 / std::sqrt(static_cast<float>(2 * l.half())); }
+
+/// Attention of the last tokens of sequences, [answers, heads, head_dim], whose queries have been rotated.
+Op<Tensor<bf16, 3>> attend_answers(const Layer& l, const View<bf16, 3>& q) {
   const auto k = pages_of(l.keys), v = pages_of(l.values);
-  const float scale = 1 / std::sqrt(static_cast<float>(q.dim(2)));
-  if (decode && !l.one_way()) return decode_attention(q, k, v, l.step, scale);
+  const std::int64_t rows = l.step.table.dim(0), first = rows - l.step.answers;
+  const Answers of{l.step.table.slice<0>(first, rows), l.step.lengths.slice<0>(first, rows)};
+  if (!l.one_way()) return decode_attention(q, k, v, of, scale_of(l));
+  return kernels::with_extent<64, 128>(q.dim(2),
+                                       [&](auto d) {  // one way of computing: the tile of prompts in that mode
+                                         return kernel<attend_last<bf16, kSmallQueryTile, d>>(
+                                             empty<bf16>(q.dims()), q, k, v, of.table, of.lengths, scale_of(l));
+                                       });
+}
+
+/// Attention of parts of prompts, [tokens, heads, head_dim], whose queries have been rotated. `o` is a result that is
+/// given, or lent.
+auto attend_prompts(const Layer& l, auto o, const View<bf16, 3>& q) {
+  const auto k = pages_of(l.keys), v = pages_of(l.values);
   return kernels::with_extent<64, 128>(q.dim(2), [&](auto d) {
-    auto o = empty<bf16>(q.dims());
-    if (decode)  // one way of computing: the tile of prompts in that mode
-      return kernel<attend_last<bf16, kSmallQueryTile, d>>(std::move(o), q, k, v, l.step.table, l.step.lengths, scale);
     return kernels::with_constant<2>(l.step.query_tile == kQueryTile, [&](auto large) {
       constexpr int queries = large ? kQueryTile : kSmallQueryTile;
       return kernel<attend_chunks<bf16, queries, d>>(std::move(o), q, k, v, l.step.table, l.step.lengths,
-                                                     l.step.tile_rows, l.step.tile_positions, scale);
+                                                     l.step.tile_rows, l.step.tile_positions, scale_of(l));
     });
   });
 }
 
-Flow<Tensor<bf16, 3>> attend_all(const Layer& l, bool decode) {
-  if (is_short_and_single(l, decode)) co_return co_await attend_one(l);
+/// Attention of queries that have been rotated, [tokens, heads, head_dim].
+Flow<Tensor<bf16, 3>> attend_rotated(const Layer& l, View<bf16, 3> q) {
+  const std::int64_t tokens = q.dim(0), prompts = tokens - l.step.answers;
+  if (prompts == 0) co_return co_await attend_answers(l, q);
+  if (prompts == tokens) co_return co_await attend_prompts(l, empty<bf16>(q.dims()), q);
+  auto o = co_await empty<bf16>(q.dims());
+  co_await attend_prompts(l, mut(o).slice<0>(0, prompts), q.slice<0>(0, prompts));
+  const auto answers = co_await attend_answers(l, q.slice<0>(prompts, tokens));
+  co_await copy_into(mut(o).slice<0>(prompts, tokens), answers);
+  co_return o;
+}
+
+Flow<Tensor<bf16, 3>> attend_all(const Layer& l) {
+  if (is_short_and_single(l)) co_return co_await attend_one(l);
   if (l.tokens() == 1 && l.queries() <= kGroup * l.kv() && !l.one_way()) {
     const auto q = co_await place_one(l);
-    co_return co_await attend_rotated(l, decode, q.view());
+    co_return co_await attend_rotated(l, q.view());
   }
   co_await write_cache(l);
   const auto rows = co_await rotated(l, l.query_norm(), 0, l.queries());
   const auto q = rows.reshape({l.tokens(), l.queries(), 2 * l.half()});
-  co_return co_await attend_rotated(l, decode, q);
+  co_return co_await attend_rotated(l, q);
 }
 
 }  // namespace
@@ -179,12 +208,12 @@ Op<Tensor<f32, 3>> rotation_of(const Network& net, const Step& step) {
 }
 
 Flow<Tensor<bf16, 2>> attention(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys,
-                                Tensor<bf16, 4>& values, const Step& step, bool decode, const Tensor<f32, 3>& rotation,
+                                Tensor<bf16, 4>& values, const Step& step, const Tensor<f32, 3>& rotation,
                                 const Tensor<bf16, 2>& qkv) {
   const std::int64_t tokens = qkv.dim(0), half = keys.dim(3), heads = net.config.heads;
   const Layer layer{
       net, w, keys, values, step, rotation, qkv.reshape({tokens, heads + 2 * keys.dim(0), std::int64_t{2}, half})};
-  auto o = co_await attend_all(layer, decode);
+  auto o = co_await attend_all(layer);
   co_return std::move(o).reshape({tokens, heads * 2 * half});
 }
 

@@ -9,12 +9,10 @@ tessera::Op<tessera::Tensor<tessera::f32, 3>> rotation_of(const Network& net, co
 
 /// What is between the projections of a layer: normalises and rotates the queries and keys of qkv,
 /// [tokens, (heads + 2 kv_heads) * head_dim], writes keys and values into their slots, and gives the attention of the
-/// queries over their sequences, [tokens, heads * head_dim]. `decode`: every token is a sequence of its own.
-/// `rotation`: from rotation_of.
+/// queries over their sequences, [tokens, heads * head_dim]. `rotation`: from rotation_of.
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> attention(const Network& net, const LayerWeights& w,
                                                            tessera::Tensor<tessera::bf16, 4>& keys,
                                                            tessera::Tensor<tessera::bf16, 4>& values, const Step& step,
-                                                           bool decode,
                                                            const tessera::Tensor<tessera::f32, 3>& rotation,
                                                            const tessera::Tensor<tessera::bf16, 2>& qkv);
 

@@ -22,13 +22,13 @@ Numerics numerics_of(const Network& net, bool decode) {
 }
 
 /// x + output(attention(q, k, v)), with q, k, v from the norm of x.
-Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cache, const Step& step, bool decode,
+Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cache, const Step& step,
                              const Tensor<f32, 3>& rotation, Tensor<bf16, 2> x) {
   const LayerWeights& w = net.weights.layers[layer];
   const Norm norm{w.attention_norm, net.epsilon()};
-  const Numerics numerics = numerics_of(net, decode);
+  const Numerics numerics = numerics_of(net, step.decode());
   const auto qkv = co_await normed_linear(x.view(), norm, w.qkv, numerics);
-  const auto o = co_await attention(net, w, cache.keys[layer], cache.values[layer], step, decode, rotation, qkv);
+  const auto o = co_await attention(net, w, cache.keys[layer], cache.values[layer], step, rotation, qkv);
   co_return co_await linear_add(o.view(), w.output, x.view(), numerics);
 }
 
@@ -43,12 +43,12 @@ Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, bo
 
 }  // namespace
 
-Flow<Tensor<bf16, 2>> forward(const Network& net, KvCache& cache, const Step& step, bool decode) {
+Flow<Tensor<bf16, 2>> forward(const Network& net, KvCache& cache, const Step& step) {
   auto x = co_await kernels::embedding(net.weights.embedding, step.ids);
   const auto rotation = co_await rotation_of(net, step);
   for (std::size_t layer = 0; layer < net.weights.layers.size(); ++layer) {
-    x = co_await attend(net, layer, cache, step, decode, rotation, std::move(x));
-    x = co_await feed_forward(net, net.weights.layers[layer], decode, std::move(x));
+    x = co_await attend(net, layer, cache, step, rotation, std::move(x));
+    x = co_await feed_forward(net, net.weights.layers[layer], step.decode(), std::move(x));
   }
   const Norm norm{net.weights.final_norm, net.epsilon()};
   co_return co_await normed(x.view(), norm, net.numerics);

@@ -16,15 +16,21 @@ struct KvCache {
   std::vector<tessera::Tensor<tessera::bf16, 4>> keys, values;  ///< [kv_heads, slots, 2, head_dim / 2]
 };
 
-/// What a step computes: the tokens of one or more sequences, on the device. "Rows" are sequences of the step.
+/// What a step computes: the tokens of one or more sequences, on the device. "Rows" are sequences of the step: first
+/// prompts, then answers, of which one token each is computed.
 struct Step {
   tessera::View<tessera::i32, 1> ids, positions;  ///< [tokens]
   tessera::View<tessera::i32, 1> slots;           ///< [tokens]: where keys and values are written; -1: nowhere
   tessera::View<tessera::i32, 2> table;           ///< [rows, pages]: the pages of each sequence
   tessera::View<tessera::i32, 1> lengths;         ///< [rows]: keys in use, those of this step included
-  // Steps over prompts only: tokens are packed in tiles that belong to one sequence each.
+  std::int64_t answers = 0;                       ///< of the rows, and of the tokens: the last ones
+  // Tokens of prompts are packed in tiles that belong to one sequence each.
   int query_tile = kSmallQueryTile;  ///< kSmallQueryTile or kQueryTile
   tessera::View<tessera::i32, 1> tile_rows, tile_positions;
+
+  std::int64_t tokens() const { return ids.dim(0); }
+  /// Every token is an answer's: such steps are captured into graphs.
+  bool decode() const { return answers == tokens(); }
 };
 
 /// The parts of a model that the forward pass reads.
@@ -39,8 +45,6 @@ struct Network {
 };
 
 /// The hidden states of the step's tokens after the last norm, [tokens, hidden]; writes keys and values into the cache.
-/// `decode`: every token is a sequence of its own.
-tessera::Flow<tessera::Tensor<tessera::bf16, 2>> forward(const Network& network, KvCache& cache, const Step& step,
-                                                         bool decode);
+tessera::Flow<tessera::Tensor<tessera::bf16, 2>> forward(const Network& network, KvCache& cache, const Step& step);
 
 }  // namespace mortar

@@ -83,6 +83,7 @@ std::string template_of_config(std::string_view config, const std::string& name)
 void read_chat_template(std::string_view source, const std::string& name, std::string_view tokenizer_config,
                         ChatTemplate::State& state) {
   state.name = name;
+  state.source = source;
   try {
     state.tree = jinja::parse_template(source);
   } catch (const jinja::SyntaxError& e) { throw ModelError(concat(name, ", line ", e.line, ": ", e.message)); }
@@ -151,6 +152,8 @@ ChatTemplate ChatTemplate::load(const std::string& folder) {
 }
 
 std::string ChatTemplate::render(const ChatInputs& inputs) const { return text::render_chat(*state_, inputs, {}); }
+
+bool ChatTemplate::mentions(std::string_view text) const { return state_->source.find(text) != std::string::npos; }
 
 std::string messages_json(std::span<const ChatMessage> messages) {
   const auto text_of = [](std::string_view text) { return Value(text::replace_invalid_utf8(text)); };

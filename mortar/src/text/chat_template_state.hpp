@@ -10,7 +10,7 @@
 namespace mortar {
 
 struct ChatTemplate::State {
-  std::string name;
+  std::string name, source;
   text::jinja::Tree tree;
   std::vector<std::pair<std::string, text::jinja::Value>> special_tokens;
 };

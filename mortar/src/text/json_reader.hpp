@@ -51,6 +51,9 @@ class JsonReader {
   void null();
   /// Reads a value of any kind and returns its text.
   std::string_view skip();
+  /// Where the reader is, in bytes, and the text from there on that has been read. After peek(): the next value begins.
+  std::size_t offset() const { return at_; }
+  std::string_view since(std::size_t begin) const { return text_.substr(begin, at_ - begin); }
   /// Throws unless only white space is left.
   void end();
 

@@ -88,6 +88,8 @@ bool Tokenizer::is_special(TokenId id) const {
          state_->special[static_cast<std::size_t>(id)];
 }
 
+bool Tokenizer::is_added(TokenId id) const { return state_->added.has(id); }
+
 std::optional<TokenId> Tokenizer::find(std::string_view token) const {
   const TokenId added = state_->added.find(token);
   const TokenId id = added >= 0 ? added : state_->vocabulary.find(token);

@@ -79,11 +79,11 @@ class PromptPass {
   std::vector<float> logits(const std::vector<TokenId>& ids, RouterObserver& observer) {
     network_.observer = &observer;
     const RowPlan row{ids, 0, pages_};
-    const StepShape shape = shape_of(std::span(&row, 1), false, query_tile_);
+    const StepShape shape = shape_of(std::span(&row, 1), 1, query_tile_);
     const std::vector<tessera::i32> packed = PackedStep(std::span(&row, 1), shape).data();
     const auto data = tessera::from(packed, {std::ssize(packed)}).sync();
     const StepViews views = views_of(data, shape);
-    const auto hidden = forward(network_, cache_, views.step, false).sync();
+    const auto hidden = forward(network_, cache_, views.step).sync();
     return host(logits_of(hidden.view(), network_.weights.head(), network_.numerics).sync()).sync();
   }
   bool normalize() const { return network_.config.experts->normalize; }

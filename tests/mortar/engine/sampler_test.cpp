@@ -102,7 +102,7 @@ std::vector<i32> chosen(const std::vector<Case>& cases, std::int64_t valid, bool
   const Stream stream(Device::cpu());
   const auto x = from(std::span(logits), {rows, n}).sync(stream);
   const auto o = from(std::span(options), {rows, std::int64_t{kSamplingFields}}).sync(stream);
-  return host(choose(x, o.view(), nullptr, greedy, valid).sync(stream)).sync(stream);
+  return host(choose(x, o.view(), {.greedy = greedy}, valid).sync(stream)).sync(stream);
 }
 
 /// Compares the tokens of cases with the reference's, and each of a few with the token that it has alone.
@@ -228,6 +228,48 @@ TEST(MortarSampler, GreedyTakesTheFirstOfTheLargest) {
   }
 }
 
+TEST(MortarSampler, MasksLeaveTheTokensThatTheyAllow) {
+  constexpr std::int64_t kIds = 5000, kWords = (kIds + 31) / 32, kMasks = 3, kRows = 4;
+  const Stream stream(default_device());
+  std::mt19937 random(5);
+  std::vector<float> logits(kRows * kIds);
+  for (float& x : logits) x = static_cast<float>(random() % 100000) / 1000;
+  std::vector<i32> masks(kMasks * kWords), options(kRows * kSamplingFields);
+  for (i32& word : masks) word = static_cast<i32>(random() & random() & random() & random());
+  masks[2 * kWords] |= 1 << 31;
+  for (std::int64_t word = 2 * kWords + 1; word < 3 * kWords; ++word) masks[static_cast<std::size_t>(word)] = 0;
+  const std::vector<i32> mask_of = {1, -1, 0, 2};
+  std::vector<i32> expected;
+  for (std::size_t row = 0; row < kRows; ++row) {
+    options[row * kSamplingFields + kMask] = mask_of[row];
+    options[row * kSamplingFields + kSlot] = -1;
+    const float* const x = logits.data() + row * kIds;
+    const i32* const mask = mask_of[row] < 0 ? nullptr : masks.data() + mask_of[row] * kWords;
+    i32 best = -1;
+    for (i32 id = 0; id < kIds; ++id)
+      if ((mask == nullptr || (static_cast<std::uint32_t>(mask[id / 32]) >> (id % 32) & 1U) != 0) &&
+          (best < 0 || x[id] > x[best]))
+        best = id;
+    expected.push_back(best);
+  }
+  const auto x = from(std::span(logits), {kRows, kIds}).sync(stream);
+  const auto o = from(std::span(options), {kRows, std::int64_t{kSamplingFields}}).sync(stream);
+  const auto m = from(std::span(masks), {kMasks, kWords}).sync(stream);
+  const auto chosen = host(choose(x, o.view(), {.greedy = true}, kIds, &m).sync(stream)).sync(stream);
+  EXPECT_EQ(chosen, expected);
+  EXPECT_LT(chosen[3], 32) << "one or two bits";
+  for (std::size_t row = 0; row < kRows; ++row)
+    options[row * kSamplingFields + kTemperature] = std::bit_cast<i32>(1e9F);
+  const auto drawn = from(std::span(options), {kRows, std::int64_t{kSamplingFields}}).sync(stream);
+  const auto any = host(choose(x, drawn.view(), {}, kIds, &m).sync(stream)).sync(stream);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    if (mask_of[row] < 0) continue;
+    const auto word =
+        static_cast<std::uint32_t>(masks[static_cast<std::size_t>(mask_of[row] * kWords + any[row] / 32)]);
+    EXPECT_EQ(word >> (any[row] % 32) & 1U, 1U) << "row " << row << ", token " << any[row];
+  }
+}
+
 TEST(MortarSampler, PenaltiesAndBiasesChangeTheLogits) {
   const Stream stream(Device::cpu());
   SlotState slots(3, 6, stream);
@@ -241,7 +283,7 @@ TEST(MortarSampler, PenaltiesAndBiasesChangeTheLogits) {
     row[kSlot] = 1;
     const auto x = from(std::span(c.logits), {1, 6}).sync(stream);
     const auto o = from(std::span(row), {1, std::int64_t{kSamplingFields}}).sync(stream);
-    return host(choose(x, o.view(), &slots, true, 6).sync(stream)).sync(stream)[0];
+    return host(choose(x, o.view(), {.slots = &slots, .greedy = true}, 6).sync(stream)).sync(stream)[0];
   };
   EXPECT_EQ(pick({3}, 1, c.sampling), 0);
   EXPECT_EQ(pick({0}, 1, c.sampling), 1) << "2.0 / 2 < 1.9";

@@ -1,0 +1,216 @@
+// mortar serve: the server, with signals: SIGTERM and Ctrl-C end it after the last answer, SIGHUP opens the log anew.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+
+#include "command.hpp"
+#include "model_session.hpp"
+#include "mortar/progress.hpp"
+#include "mortar/server.hpp"
+
+namespace mortar::cli {
+namespace {
+
+constexpr std::int64_t kBatchOnGpu = 256, kBatchOnCpu = 16;
+
+std::atomic<int> signal_pipe{-1}, endings{0};
+
+extern "C" void on_serve_signal(int signal) {
+  const int saved = errno;
+  const char byte = signal == SIGHUP ? 'h' : 't';
+  if (signal != SIGHUP && endings.fetch_add(1) > 0)
+    _exit(signal == SIGINT ? kInterrupted : kFailed);  // a second one: at once
+  [[maybe_unused]] const auto written = ::write(signal_pipe, &byte, 1);
+  errno = saved;
+}
+
+/// While it lives, signals are read from a pipe by a thread.
+class Signals {
+ public:
+  explicit Signals(std::function<void(char)> on_signal) {
+    if (::pipe2(ends_, O_CLOEXEC) != 0) throw std::runtime_error("no pipe can be made");
+    signal_pipe = ends_[1];
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) handle(signal, on_serve_signal);
+    handle(SIGPIPE, SIG_IGN);
+    thread_ = std::thread([this, on_signal = std::move(on_signal)] {
+      char byte = 0;
+      for (;;) {
+        const ssize_t n = ::read(ends_[0], &byte, 1);
+        if (n < 0 && errno == EINTR) continue;
+        if (n != 1 || byte == 'q') return;
+        on_signal(byte);
+      }
+    });
+  }
+  ~Signals() {
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) handle(signal, SIG_DFL);
+    [[maybe_unused]] const auto written = ::write(ends_[1], "q", 1);
+    thread_.join();
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+ private:
+  static void handle(int signal, void (*handler)(int)) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    sigaction(signal, &action, nullptr);
+  }
+  int ends_[2] = {-1, -1};
+  std::thread thread_;
+};
+
+/// A number of bytes with K, M or G behind it.
+std::size_t bytes_from(const Arguments& arguments, const char* option) {
+  std::string text = arguments.text(option);
+  std::size_t unit = 1;
+  if (!text.empty()) {
+    const char last = static_cast<char>(std::toupper(static_cast<unsigned char>(text.back())));
+    const std::string units = "KMG";
+    if (const std::size_t at = units.find(last); at != units.npos) {
+      unit = std::size_t{1} << (10 * (at + 1));
+      text.pop_back();
+    }
+  }
+  const bool digits = !text.empty() && text.size() < 10 &&
+                      std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (!digits || std::stoull(text) == 0)
+    throw UsageError(std::string(option) + ": expected a number of bytes as 32M, found \"" + arguments.text(option) +
+                     "\"");
+  return static_cast<std::size_t>(std::stoull(text)) * unit;
+}
+
+std::string one_of(const Arguments& arguments, const char* option, std::initializer_list<const char*> words) {
+  const std::string text = arguments.text(option);
+  std::string all;
+  for (const char* word : words) {
+    if (text == word) return text;
+    all += (all.empty() ? "" : ", ") + std::string(word);
+  }
+  throw UsageError(std::string(option) + ": expected one of " + all + ", found \"" + text + "\"");
+}
+
+ServerOptions server_options(const Arguments& arguments) {
+  ServerOptions o;
+  o.host = arguments.text("--host");
+  o.port = static_cast<int>(arguments.integer("--port", 0, 65535));
+  if (arguments.has("--name")) o.name = arguments.text("--name");
+  if (arguments.has("--api-key-file")) o.api_key_file = arguments.text("--api-key-file");
+  o.cors = arguments.all("--cors");
+  if (arguments.has("--tls-cert")) o.tls_cert = arguments.text("--tls-cert");
+  if (arguments.has("--tls-key")) o.tls_key = arguments.text("--tls-key");
+  if (o.tls_cert.empty() != o.tls_key.empty()) throw UsageError("--tls-cert and --tls-key belong together");
+  o.timeout = arguments.number("--timeout", 0, 1e6);
+  o.drain = arguments.number("--drain", 0, 1e6);
+  o.body_limit = bytes_from(arguments, "--body-limit");
+  o.vllm_metrics = one_of(arguments, "--metrics-names", {"mortar", "vllm"}) == "vllm";
+  const std::string format = one_of(arguments, "--tool-format", {"auto", "json", "xml"});
+  o.tool_format = format == "json" ? ToolFormat::Json : format == "xml" ? ToolFormat::Xml : ToolFormat::Auto;
+  o.tool_grammar = one_of(arguments, "--tool-grammar", {"on", "off"}) == "on";
+  const std::string field = one_of(arguments, "--reasoning-field", {"both", "reasoning", "reasoning_content"});
+  o.reasoning = field != "reasoning_content";
+  o.reasoning_content = field != "reasoning";
+  o.special_tokens = arguments.flag("--special-tokens");
+  if (arguments.has("--log")) o.log = arguments.text("--log");
+  o.max_stops = static_cast<std::size_t>(arguments.integer("--max-stops", 1, 1024));
+  if (arguments.integer("--tensor-parallel", 1, 64) != 1)
+    throw UsageError("--tensor-parallel: a model is served by one device");
+  return o;
+}
+
+EngineOptions engine_options(const Arguments& arguments, const Model& model) {
+  EngineOptions e;
+  e.max_batch = arguments.has("--batch-size")                      ? arguments.integer("--batch-size", 1, 4096)
+                : model.device.kind() == tessera::DeviceKind::Cuda ? kBatchOnGpu
+                                                                   : kBatchOnCpu;
+  e.max_queue = arguments.integer("--max-queue", 0, 1 << 20);
+  e.max_queue_tokens = arguments.integer("--max-queue-tokens", 0, std::int64_t{1} << 40);
+  e.batch_invariant = arguments.flag("--exact");
+  return e;
+}
+
+/// Loads the model for one sequence of the largest context: the KV cache is shared, and how many answers fit beside
+/// each other is known only when they come.
+Engine open_engine(const Arguments& arguments) {
+  ModelOptions options = model_options(arguments, 1);
+  options.max_batch = 1;
+  if (options.device) tessera::set_default_device(*options.device);
+  ProgressBar bar(stderr, arguments.quiet());
+  options.progress = [&bar](const LoadProgress& progress) {
+    if (endings > 0) throw Interrupted();
+    bar(progress);
+  };
+  Model model = load(arguments.positional(0), options);
+  report(arguments, "%s", plan_text(model.plan).c_str());
+  const EngineOptions chosen = engine_options(arguments, model);
+  return Engine(std::move(model), chosen);
+}
+
+/// As many connections as the system allows: each is a file.
+void raise_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 65536);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int run(const Arguments& arguments) {
+  if (const char* port = std::getenv("MORTAR_PORT"); port != nullptr && is_service_address(port))
+    report(arguments, "mortar serve: MORTAR_PORT is %s, which Kubernetes makes of a Service: it is ignored\n", port);
+  ServerOptions options = server_options(arguments);
+  options.ready = [](const std::string& line) { put(stdout, line + "\n"); };
+  options.note = [](const std::string& line) { std::fprintf(stderr, "mortar serve: %s\n", line.c_str()); };
+  raise_file_limit();
+  Server server(
+      arguments.positional(0), [&arguments] { return open_engine(arguments); }, options);
+  const Signals signals([&](char which) {
+    if (which == 'h') return server.reopen_log();
+    report(arguments, "mortar serve: ends when all answers have been given, after at most %g seconds\n", options.drain);
+    server.drain();
+  });
+  try {
+    (void)server.run();
+  } catch (const Interrupted&) { return kDone; }  // while it loaded
+  return kDone;
+}
+
+const Option kOptions[] = {
+    {"--host", "ADDRESS", "the address to listen on; 0.0.0.0 or ::: all", "127.0.0.1"},
+    {"--port", "N", "the port; 0: any free one", "8080"},
+    {"--name", "NAME", "of the model in requests and answers (default: the last part of MODEL)"},
+    {"--api-key-file", "FILE", "lines of NAME KEY; without it no key is needed"},
+    {"--cors", "ORIGIN", "web pages of this origin may ask; *: all", nullptr, true},
+    {"--tls-cert", "FILE", "certificate chain, PEM"},
+    {"--tls-key", "FILE", "its key, PEM"},
+    {"--max-queue", "N", "requests that may wait; more are answered with 503; 0: any number", "256"},
+    {"--max-queue-tokens", "N", "tokens of their prompts together; 0: any number", "0"},
+    {"--timeout", "SECONDS", "for an answer; 0: any time", "600"},
+    {"--drain", "SECONDS", "for the last answers after SIGTERM", "30"},
+    {"--body-limit", "BYTES", "of a request", "32M"},
+    {"--metrics-names", "WHOSE", "names in /metrics: mortar or vllm", "mortar"},
+    {"--tool-format", "FORMAT", "how the model writes calls: auto (by its chat template), json or xml", "auto"},
+    {"--tool-grammar", "on|off", "what the model writes as a call must be one of the request's tools", "on"},
+    {"--reasoning-field", "NAME", "of the thinking in answers: reasoning, reasoning_content or both", "both"},
+    {"--special-tokens", nullptr, "names such as <|im_end|> in clients' text are these tokens, not text"},
+    {"--max-stops", "N", "stop strings of a request", "4"},
+    {"--log", "FILE", "access log, JSON lines without prompts; -: standard error"},
+    {"--tensor-parallel", "N", "devices for one model; 1 is supported", "1"},
+    {"--exact", nullptr, "tokens of an answer do not depend on other requests; slower"},
+};
+const Registration kRegistration({"serve", "MODEL", "a server with OpenAI's API", kOptions, OptionSet::Model, run});
+
+}  // namespace
+}  // namespace mortar::cli

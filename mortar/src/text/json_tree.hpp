@@ -1,0 +1,46 @@
+// JSON as a tree whose values refer to their text: for requests, which have few values. Strings are decoded when they
+// are asked for, numbers are kept as they are written, and any value can be passed on as its text.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/json_reader.hpp"
+
+namespace mortar::text {
+
+struct Json {
+  using Kind = JsonReader::Kind;
+  Kind kind = Kind::Null;
+  std::string_view source;                           ///< the value as it is written; of the text that was parsed
+  std::vector<Json> items;                           ///< of an array
+  std::vector<std::pair<std::string, Json>> fields;  ///< of an object, in their order; the last of a repeated name
+
+  bool is(Kind k) const { return kind == k; }
+  bool is_bool() const { return kind == Kind::True || kind == Kind::False; }
+  /// A field of an object; nullptr if there is none, or if this is no object.
+  const Json* find(std::string_view name) const;
+  /// The decoded text of a string; empty if it is none.
+  std::string string() const;
+  /// A number without fraction and exponent that fits 64 bits; nullopt for everything else.
+  std::optional<std::int64_t> integer() const;
+  /// The nearest double of a number; nullopt for everything else, and beyond the range of double.
+  std::optional<double> number() const;
+};
+
+struct JsonLimits {
+  std::size_t values = 500'000;  ///< a tree needs about 80 bytes for each
+};
+
+/// Throws RequestError, whose message begins with `name`: no JSON (with the offset), too deep, too many values.
+/// `text` must outlive the result.
+Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
+
+/// "an object", "true", "the number 3", "the string "abc"": what a message says was found.
+std::string description(const Json& value);
+
+}  // namespace mortar::text

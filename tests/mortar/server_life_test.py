@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""`mortar serve` from its start to its end: loading, full queues, keys, signals, what cannot start.
+
+usage: server_life_test.py MORTAR MODELS TEMPLATES
+
+Skipped as server_test.py, whose server it uses.
+"""
+import concurrent.futures
+import json
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import server_test
+from server_test import Server, make_model, openai
+
+
+class Life(unittest.TestCase):
+    """Starts, ends, refusals."""
+
+    def test_full_queue_retries_and_the_end(self):
+        with tempfile.TemporaryDirectory() as folder:
+            keys = pathlib.Path(folder) / "keys"
+            keys.write_text("alice secret-a\nbob secret-b\n")
+            log = pathlib.Path(folder) / "log"
+            server = Server(make_model(pathlib.Path(folder) / "small"), "--batch-size", 1, "--max-queue", 1, "--api-key-file", keys, "--log", log,
+                            "--name", "mine", env={"MORTAR_PORT": "tcp://10.0.0.1:8080"})
+            self.assertEqual(server.name, "mine")
+            with self.assertRaises(openai.AuthenticationError):
+                openai.OpenAI(base_url=server.url + "/v1", api_key="wrong", max_retries=0).models.list()
+            self.assertEqual(server.get("/health")[0], 200)
+            client = openai.OpenAI(base_url=server.url + "/v1", api_key="secret-a", max_retries=0)
+            patient = openai.OpenAI(base_url=server.url + "/v1", api_key="secret-b", max_retries=5)
+            ask = lambda c, n: c.completions.create(model="mine", prompt="a", max_tokens=n, extra_body={"ignore_eos": True})
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                long = [pool.submit(ask, client, 150) for _ in range(4)]
+                refused = [f.exception() for f in long if f.exception()]
+                self.assertTrue(refused and all(isinstance(e, openai.InternalServerError) and e.status_code == 503 for e in refused), refused)
+                self.assertEqual(refused[0].response.headers["Retry-After"], "1")
+                self.assertEqual(refused[0].code, "queue_full")
+                busy = [pool.submit(ask, client, 60) for _ in range(2)]
+                self.assertEqual(ask(patient, 2).usage.completion_tokens, 2)  # tries again by itself
+                for f in busy:
+                    f.exception()
+                # SIGTERM: the stream that runs ends, nothing new begins, the process ends with 0.
+                stream = client.completions.create(model="mine", prompt="a", max_tokens=150, stream=True, extra_body={"ignore_eos": True})
+                first = next(iter(stream))
+                server.process.send_signal(signal.SIGTERM)
+                time.sleep(0.1)
+                try:
+                    self.assertEqual(server.get("/ready")[0], 503)
+                except OSError:
+                    pass
+                with self.assertRaises((openai.InternalServerError, openai.APIConnectionError)):
+                    ask(client, 1)
+                rest = list(stream)
+                self.assertEqual(rest[-1].choices[0].finish_reason, "length")
+                self.assertIsNotNone(first)
+            code = server.process.wait(20)
+            self.assertEqual(code, 0, server.error_text())
+            server.process.stdout.close()
+            server.errors.close()
+            client.close()
+            patient.close()
+            lines = [json.loads(line) for line in log.read_text().splitlines()]
+            self.assertIn("alice", {line.get("key") for line in lines})
+            self.assertNotIn("secret", log.read_text())
+
+    def test_loading(self):
+        """While the model is loaded, the server is alive and not ready."""
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder)
+            config = json.loads((server_test.MODELS / "dense-untied" / "config.json").read_text())
+            config |= {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12}  # takes a while to make
+            (model / "config.json").write_text(json.dumps(config))
+            shutil.copy(server_test.MODELS / "dense-untied" / "tokenizer.json", model)
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", 0))
+                port = s.getsockname()[1]
+            process = subprocess.Popen([server_test.MORTAR, "serve", str(model), "--device", "cpu", "--port", str(port), "--quiet", "--random-weights", "1"], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+            server = Server.__new__(Server)
+            server.port = port
+            seen = None
+            for _ in range(100):
+                try:
+                    seen = server.get("/health")[0], server.get("/ready")[0], server.post("/v1/completions", {"prompt": "a"})
+                    break
+                except OSError:
+                    time.sleep(0.05)
+            process.kill()
+            process.communicate()
+            self.assertEqual(seen[:2], (200, 503))
+            self.assertEqual(seen[2][0], 503)
+            self.assertEqual(seen[2][1]["error"]["code"], "loading")
+
+    def test_what_cannot_start(self):
+        run = lambda *words: subprocess.run([server_test.MORTAR, "serve", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            s.listen()
+            done = run(server_test.MODELS / "dense-tied", "--device", "cpu", "--port", s.getsockname()[1])
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("127.0.0.1", done.stderr)
+        done = run(server_test.MODELS / "dense-tied", "--tls-cert", "x")
+        self.assertEqual(done.returncode, 2)
+        done = run(server_test.MODELS / "nothing", "--device", "cpu", "--port", 0)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("config.json", done.stderr)
+
+
+if __name__ == "__main__":
+    server_test.MORTAR, server_test.MODELS, server_test.TEMPLATES = (pathlib.Path(p).resolve() for p in sys.argv[1:4])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

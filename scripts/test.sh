@@ -172,9 +172,9 @@ get_nvidia_packages() {
 
 # What the texts of Mortar are compared with, into the same environment; of dashscope only the vocabulary of Qwen is used.
 get_text_packages() {
-  local python=$TESSERA_PYTHON pins=(tokenizers==0.23.3 jinja2==3.1.6) vocabulary=dashscope==2.0.2
+  local python=$TESSERA_PYTHON pins=(tokenizers==0.23.3 jinja2==3.1.6 llguidance==1.9.1) vocabulary=dashscope==2.0.2
   local done_file=${TESSERA_PYTHON%/bin/python}/text-pins
-  say "Hugging Face tokenizers, Jinja2 and Qwen's vocabulary from PyPI (${pins[*]} $vocabulary)"
+  say "Hugging Face tokenizers, Jinja2, llguidance and Qwen's vocabulary from PyPI (${pins[*]} $vocabulary)"
   [ "$(cat "$done_file" 2>/dev/null)" != "${pins[*]} $vocabulary" ] || return 0
   { "$python" -m pip install -q --disable-pip-version-check --retries 5 "${pins[@]}" &&
     "$python" -m pip install -q --disable-pip-version-check --retries 5 --no-deps "$vocabulary"; } ||

@@ -73,9 +73,9 @@ class Grammar {
   static Grammar from_choice(std::span<const std::string> choices, const GrammarLimits& limits = {});
   /// The answer is any JSON object.
   static Grammar json_object();
-  /// `tools`: a JSON array as the OpenAI API has it ({"type": "function", "function": {"name": ..., "parameters": ...}},
-  /// or the functions alone). Throws RequestError as from_json_schema, with paths as `/0/function/parameters/...`, and
-  /// if `options.name` is not among them.
+  /// `tools`: a JSON array as the OpenAI API has it ({"type": "function", "function": {"name": ..., "parameters":
+  /// ...}}, or the functions alone). Throws RequestError as from_json_schema, with paths as
+  /// `/0/function/parameters/...`, and if `options.name` is not among them.
   static Grammar from_tools(std::string_view tools, const ToolGrammarOptions& options = {},
                             const GrammarLimits& limits = {});
 

@@ -45,9 +45,7 @@ std::string same_length(const std::string& low, const std::string& high) {
   return low.substr(0, shared) + either(parts);
 }
 
-bool is_less(const std::string& a, const std::string& b) {
-  return a.size() != b.size() ? a.size() < b.size() : a < b;
-}
+bool is_less(const std::string& a, const std::string& b) { return a.size() != b.size() ? a.size() < b.size() : a < b; }
 
 /// Whole numbers from `low` on, up to `high` if there is one.
 Text naturals(const std::string& low, const Text& high) {
@@ -95,7 +93,8 @@ Bound after_digit(const Bound& bound, char digit) {
 }
 
 bool may_end(const Bound& low, const Bound& high) {
-  return (!low.has_value() || (low->digits.empty() && !low->is_exclusive)) && !(high.has_value() && high->excludes_zero());
+  return (!low.has_value() || (low->digits.empty() && !low->is_exclusive)) &&
+         !(high.has_value() && high->excludes_zero());
 }
 
 /// One or more digits of a fraction between the bounds.
@@ -113,8 +112,10 @@ Text fraction_digits(const Bound& low, const Bound& high) {
     const Bound low_after = after_digit(low, digit), high_after = after_digit(high, digit);
     const Text more = fraction_digits(low_after, high_after);
     const bool ends = may_end(low_after, high_after);
-    if (more.has_value()) parts.push_back(digit + ("(?:" + *more + ')') + (ends ? "?" : ""));
-    else if (ends) parts.push_back({digit});
+    if (more.has_value())
+      parts.push_back(digit + ("(?:" + *more + ')') + (ends ? "?" : ""));
+    else if (ends)
+      parts.push_back({digit});
   };
   const bool low_counts = low.has_value(), high_counts = high.has_value();
   if (first > last) return std::nullopt;

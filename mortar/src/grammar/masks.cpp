@@ -7,10 +7,10 @@
 namespace mortar::grammar {
 namespace {
 
-constexpr std::size_t kLongestKey = 4096;     // words; a mask with a longer one is not kept
-constexpr std::size_t kFewTokens = 1024;      // a mask of fewer is kept as their ids
-constexpr std::uint32_t kSliceFrom = 48;      // tokens of a subtree; smaller ones are walked
-constexpr std::uint32_t kEnd = 0xFFFFFFFF;    // ends the edges of a node in a key
+constexpr std::size_t kLongestKey = 4096;   // words; a mask with a longer one is not kept
+constexpr std::size_t kFewTokens = 1024;    // a mask of fewer is kept as their ids
+constexpr std::uint32_t kSliceFrom = 48;    // tokens of a subtree; smaller ones are walked
+constexpr std::uint32_t kEnd = 0xFFFFFFFF;  // ends the edges of a node in a key
 
 }  // namespace
 
@@ -302,7 +302,8 @@ bool MaskMaker::first_bytes(const Threads& threads, std::array<bool, 256>& allow
       allowed[static_cast<std::uint8_t>(program_.text_of(i.a)[thread.sub])] = true;
     } else if (i.op == Op::Names) {
       const Trie& trie = program_.names_of(i.a).trie;
-      for (std::uint32_t c = thread.sub + 1; c < trie.after(thread.sub); c = trie.after(c)) allowed[trie.byte(c)] = true;
+      for (std::uint32_t c = thread.sub + 1; c < trie.after(thread.sub); c = trie.after(c))
+        allowed[trie.byte(c)] = true;
     } else if (i.op == Op::Dfa || i.op == Op::Counted) {
       const Dfa& dfa = program_.dfa_of(i.a);
       for (std::size_t byte = 0; byte < 256; ++byte) {

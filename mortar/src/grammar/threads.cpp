@@ -188,7 +188,8 @@ void Stepper::open(Threads& out) {
         const Bounds& bounds = program_.bounds_of(i.a);
         const std::uint32_t items = t.count + 1;
         if (items >= bounds.min) follow(i.next, 0, t.stack);
-        if (items < bounds.max) follow(i.b, bounds.max == Bounds::kUnbounded ? std::min(items, bounds.min) : items, t.stack);
+        if (items < bounds.max)
+          follow(i.b, bounds.max == Bounds::kUnbounded ? std::min(items, bounds.min) : items, t.stack);
         break;
       }
     }

@@ -44,7 +44,8 @@ Vocabulary::State::State(const Tokenizer& source)
   for (int byte = 0; byte < 256; ++byte) {
     const std::uint32_t node = tokens.trie.child(0, static_cast<std::uint8_t>(byte));
     if (may_occur(byte) && (node == grammar::Trie::kNone || !tokens.trie.ends(node)))
-      throw ModelError(tessera::concat("structured answers need a token for each byte; the tokenizer has none for ", byte));
+      throw ModelError(
+          tessera::concat("structured answers need a token for each byte; the tokenizer has none for ", byte));
   }
   (void)slices.get(grammar::kFreeBody, grammar::free_body(), 0, tokens, 0);
 }

@@ -20,7 +20,8 @@ bool accept_all(TokenConstraint& constraint, std::string_view text) {
 }
 
 TEST(Constraint, AnAnswerEndsWhereItIsComplete) {
-  const auto constraint = constrained(shared(Grammar::from_choice(std::vector<std::string>{"yes", "yes, always", "no"})));
+  const auto constraint =
+      constrained(shared(Grammar::from_choice(std::vector<std::string>{"yes", "yes, always", "no"})));
   const TokenId end = end_of_answer();
   EXPECT_TRUE(constraint->restricts());
   EXPECT_FALSE(has(mask_of(*constraint), end));
@@ -58,9 +59,7 @@ TEST(Constraint, AddedTokensAreNoText) {
   ASSERT_TRUE(accept_all(*constraint, "\"a"));
   const Mask mask = mask_of(*constraint);
   for (TokenId id = 0; id < small_tokenizer().size(); ++id) {
-    if (small_tokenizer().is_added(id)) {
-      EXPECT_FALSE(has(mask, id)) << id;
-    }
+    if (small_tokenizer().is_added(id)) { EXPECT_FALSE(has(mask, id)) << id; }
   }
   EXPECT_FALSE(constraint->accept(id_of("<think>")));
   EXPECT_FALSE(constraint->accept(-1));
@@ -69,7 +68,8 @@ TEST(Constraint, AddedTokensAreNoText) {
 
 TEST(Constraint, BeginsAfterThinking) {
   const auto grammar = shared(Grammar::from_json_schema(R"({"type": "integer"})"));
-  const auto constraint = constrain(grammar, small_vocabulary(), {.begins_after = id_of("</think>"), .eos = {end_of_answer()}});
+  const auto constraint =
+      constrain(grammar, small_vocabulary(), {.begins_after = id_of("</think>"), .eos = {end_of_answer()}});
   EXPECT_FALSE(constraint->restricts());
   EXPECT_TRUE(accept_all(*constraint, "Let me think: {\"a\"\n\n"));
   EXPECT_FALSE(constraint->restricts());
@@ -95,16 +95,21 @@ TEST(Tools, CallsAsJson) {
     const auto constraint = constrained(grammar);
     return accept_all(*constraint, text) && constraint->accept(end_of_answer());
   };
-  const std::string call = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bonn </tool_call>\", \"days\": 3}}\n</tool_call>";
+  const std::string call =
+      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bonn </tool_call>\", \"days\": "
+      "3}}\n</tool_call>";
   EXPECT_FALSE(ends_after(call)) << "the token </tool_call> is not text of a string";
-  const std::string weather = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bonn\", \"days\": 3, \"unit\": \"C\"}}\n</tool_call>";
+  const std::string weather =
+      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bonn\", \"days\": 3, \"unit\": "
+      "\"C\"}}\n</tool_call>";
   const std::string now = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
   EXPECT_TRUE(ends_after(weather));
   EXPECT_TRUE(ends_after(now));
   EXPECT_TRUE(ends_after(weather + "\n" + now + now));
   EXPECT_FALSE(ends_after(weather + "\n"));
   EXPECT_FALSE(ends_after("Text"));
-  EXPECT_FALSE(ends_after("<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bonn\", \"days\": 15}}\n</tool_call>"));
+  EXPECT_FALSE(ends_after(
+      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bonn\", \"days\": 15}}\n</tool_call>"));
   EXPECT_FALSE(ends_after("<tool_call>\n{\"name\": \"later\", \"arguments\": {}}\n</tool_call>"));
   EXPECT_FALSE(ends_after("<tool_call>\n{\"name\": \"now\", \"arguments\": {\"x\": 1}}\n</tool_call>"));
 }
@@ -113,12 +118,15 @@ TEST(Tools, CallsAsXml) {
   const auto grammar = shared(Grammar::from_tools(kTools, {.format = CallFormat::Xml, .choice = CallChoice::Required}));
   const auto ends_after = [&](std::string_view parameters) {
     const auto constraint = constrained(grammar);
-    return accept_all(*constraint, "<tool_call>\n<function=weather>\n" + std::string(parameters) + "</function>\n</tool_call>") &&
+    return accept_all(*constraint,
+                      "<tool_call>\n<function=weather>\n" + std::string(parameters) + "</function>\n</tool_call>") &&
            constraint->accept(end_of_answer());
   };
-  const std::string city = "<parameter=city>\nBonn\n\"am\" <Rhein>\n</parameter>\n", days = "<parameter=days>\n14\n</parameter>\n";
+  const std::string city = "<parameter=city>\nBonn\n\"am\" <Rhein>\n</parameter>\n",
+                    days = "<parameter=days>\n14\n</parameter>\n";
   EXPECT_TRUE(ends_after(city + days));
-  EXPECT_TRUE(ends_after(city + days + "<parameter=unit>\nF\n</parameter>\n<parameter=near>\n[1.5, 2]\n</parameter>\n"));
+  EXPECT_TRUE(
+      ends_after(city + days + "<parameter=unit>\nF\n</parameter>\n<parameter=near>\n[1.5, 2]\n</parameter>\n"));
   EXPECT_TRUE(ends_after(city + days + "<parameter=code>\nDE\n</parameter>\n<parameter=note>\na\nb c\n</parameter>\n"));
   EXPECT_TRUE(ends_after(city + days + "<parameter=near>\nnull\n</parameter>\n"));
   EXPECT_FALSE(ends_after(days + city));
@@ -133,7 +141,8 @@ TEST(Tools, CallsAsXml) {
 }
 
 TEST(Tools, OneNamedFunctionAndOneCall) {
-  const auto grammar = shared(Grammar::from_tools(kTools, {.choice = CallChoice::Required, .name = "now", .parallel = false}));
+  const auto grammar =
+      shared(Grammar::from_tools(kTools, {.choice = CallChoice::Required, .name = "now", .parallel = false}));
   const auto constraint = constrained(grammar);
   EXPECT_FALSE(accept_all(*constraint->clone(), "<tool_call>\n{\"name\": \"weather\""));
   EXPECT_TRUE(accept_all(*constraint, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"));
@@ -143,7 +152,8 @@ TEST(Tools, OneNamedFunctionAndOneCall) {
 TEST(Tools, ACallThatTheModelBeginsIsRestrictedUpToItsEnd) {
   for (const bool parallel : {true, false}) {
     const auto grammar = shared(Grammar::from_tools(kTools, {.parallel = parallel}));
-    const auto constraint = constrain(grammar, small_vocabulary(), {.triggered_by = id_of("<tool_call>"), .eos = {end_of_answer()}});
+    const auto constraint =
+        constrain(grammar, small_vocabulary(), {.triggered_by = id_of("<tool_call>"), .eos = {end_of_answer()}});
     EXPECT_FALSE(constraint->restricts());
     EXPECT_TRUE(accept_all(*constraint, "I shall look. "));
     EXPECT_TRUE(constraint->accept(id_of("<tool_call>")));
@@ -169,9 +179,7 @@ TEST(Tools, MasksAreThoseOfTryingEveryToken) {
       const auto constraint = constrained(grammar);
       for (int step = 0; step < 60; ++step) {
         const Mask mask = mask_of(*constraint);
-        if (step % 5 == 0) {
-          ASSERT_EQ(ids_of(mask), ids_of(mask_by_trial(*constraint)));
-        }
+        if (step % 5 == 0) { ASSERT_EQ(ids_of(mask), ids_of(mask_by_trial(*constraint))); }
         const std::vector<TokenId> ids = ids_of(mask);
         ASSERT_FALSE(ids.empty());
         const TokenId id = ids[random() % ids.size()];
@@ -192,7 +200,8 @@ TEST(Tools, WhatIsWrongIsNamed) {
   EXPECT_THAT(error(kTools, {.name = "later"}), HasSubstr("no function later"));
   EXPECT_THAT(error(R"([{"name": "a", "parameters": {"properties": {"x": {"uniqueItems": true}}}}])"),
               HasSubstr("/0/parameters/properties/x/uniqueItems"));
-  EXPECT_THAT(error(R"([{"function": {"name": "a", "parameters": {"type": "string"}}}])"), HasSubstr("/0/function/parameters"));
+  EXPECT_THAT(error(R"([{"function": {"name": "a", "parameters": {"type": "string"}}}])"),
+              HasSubstr("/0/function/parameters"));
   EXPECT_EQ(error(kTools), "no error");
 }
 
@@ -213,11 +222,13 @@ TEST(Constraint, MasksOfAnotherSize) {
   constraint->fill_mask(wide);
   const Mask mask = mask_of(*constraint);
   EXPECT_TRUE(std::equal(mask.begin(), mask.end(), wide.begin()));
-  EXPECT_TRUE(std::all_of(wide.begin() + static_cast<std::ptrdiff_t>(mask.size()), wide.end(), [](std::uint32_t w) { return w == 0; }));
+  EXPECT_TRUE(std::all_of(wide.begin() + static_cast<std::ptrdiff_t>(mask.size()), wide.end(),
+                          [](std::uint32_t w) { return w == 0; }));
 }
 
 TEST(Constraint, DeepRecursionTakesNoMoreTimePerToken) {
-  const auto constraint = constrained(shared(Grammar::from_json_schema(R"({"type": "array", "items": {"$ref": "#"}})")));
+  const auto constraint =
+      constrained(shared(Grammar::from_json_schema(R"({"type": "array", "items": {"$ref": "#"}})")));
   const TokenId open = tokens("[")[0], close = tokens("]")[0];
   for (int depth = 0; depth < 5000; ++depth) ASSERT_TRUE(constraint->accept(open));
   const Mask mask = mask_of(*constraint);
@@ -228,7 +239,8 @@ TEST(Constraint, DeepRecursionTakesNoMoreTimePerToken) {
 }
 
 TEST(Constraint, SeveralThreadsShareAGrammar) {
-  const auto grammar = shared(Grammar::from_json_schema(R"({"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z ]+$"}, "b": {"type": "array", "items": {"type": "number"}}}, "required": ["a", "b"]})"));
+  const auto grammar = shared(Grammar::from_json_schema(
+      R"({"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z ]+$"}, "b": {"type": "array", "items": {"type": "number"}}}, "required": ["a", "b"]})"));
   const std::string text = R"({"a": "some words", "b": [1, 2.5, -3e4, 0]})";
   std::vector<std::thread> threads;
   std::vector<int> matched(4, 0);

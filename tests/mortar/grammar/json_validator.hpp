@@ -59,14 +59,16 @@ class Validator {
     if (keyword == "type") return has_one_of(expected, value);
     if (keyword == "const") return value == expected;
     if (keyword == "enum") return std::find(expected.begin(), expected.end(), value) != expected.end();
-    if (keyword == "$ref") return accepts(root_.at(ordered_json::json_pointer(expected.get<std::string>().substr(1))), value);
+    if (keyword == "$ref")
+      return accepts(root_.at(ordered_json::json_pointer(expected.get<std::string>().substr(1))), value);
     if (keyword == "anyOf" || keyword == "oneOf" || keyword == "allOf") {
       const auto count = static_cast<std::size_t>(
           std::count_if(expected.begin(), expected.end(), [&](const ordered_json& s) { return accepts(s, value); }));
       return keyword == "anyOf" ? count > 0 : keyword == "oneOf" ? count == 1 : count == expected.size();
     }
     if (value.is_string()) return string_accepts(keyword, expected, value.get<std::string>());
-    if (value.is_number()) return number_accepts(keyword, expected.is_number() ? expected.get<double>() : 0, value.get<double>());
+    if (value.is_number())
+      return number_accepts(keyword, expected.is_number() ? expected.get<double>() : 0, value.get<double>());
     if (value.is_array()) return array_accepts(keyword, expected, schema, value);
     if (value.is_object()) return object_accepts(keyword, expected, schema, value);
     return true;

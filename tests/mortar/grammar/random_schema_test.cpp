@@ -15,8 +15,8 @@ std::shared_ptr<const Grammar> compiled(const ordered_json& schema) {
   try {
     return shared(Grammar::from_json_schema(schema.dump()));
   } catch (const RequestError& e) {
-    EXPECT_THAT(e.what(), testing::AnyOf(testing::HasSubstr("refers to itself"), testing::HasSubstr("no answer is possible"),
-                                         testing::HasSubstr("minItems")))
+    EXPECT_THAT(e.what(), testing::AnyOf(testing::HasSubstr("refers to itself"),
+                                         testing::HasSubstr("no answer is possible"), testing::HasSubstr("minItems")))
         << schema;
     return nullptr;
   }
@@ -25,7 +25,8 @@ std::shared_ptr<const Grammar> compiled(const ordered_json& schema) {
 /// Whether recursion with a required child without end makes the value deeper than a test wants.
 bool is_deep(const ordered_json& value, int depth) {
   if (depth == 0) return true;
-  return std::any_of(value.begin(), value.end(), [&](const ordered_json& v) { return v.is_structured() && is_deep(v, depth - 1); });
+  return std::any_of(value.begin(), value.end(),
+                     [&](const ordered_json& v) { return v.is_structured() && is_deep(v, depth - 1); });
 }
 
 /// Another value, text or structure somewhere in it.

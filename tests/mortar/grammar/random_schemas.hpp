@@ -52,7 +52,8 @@ class RandomSchemas {
   }
 
   std::string text(std::size_t length) {
-    static constexpr const char* letters[] = {"a", "b", "Z", "0", " ", "é", "中", "😀", "\"", "\\", "\n", "/", "\x01", "}", ","};
+    static constexpr const char* letters[] = {"a",  "b",  "Z",  "0", " ",    "é", "中", "😀",
+                                              "\"", "\\", "\n", "/", "\x01", "}", ","};
     std::string out;
     for (std::size_t i = 0; i < length; ++i) out += letters[below(std::size(letters))];
     return out;
@@ -136,8 +137,11 @@ class RandomSchemas {
   ordered_json string_of(const ordered_json& schema) {
     if (schema.contains("pattern")) {
       static const std::vector<std::pair<std::string, std::vector<std::string>>> matching = {
-          {"^[a-z]{2,4}$", {"ab", "zzzz"}}, {"a.b", {"a\"b", "xa中b"}}, {"^(ab|c)+$", {"c", "abc"}},
-          {"[0-9]$", {"\\7", "é0"}},        {"^x?y*z$", {"z", "xyz"}}};
+          {"^[a-z]{2,4}$", {"ab", "zzzz"}},
+          {"a.b", {"a\"b", "xa中b"}},
+          {"^(ab|c)+$", {"c", "abc"}},
+          {"[0-9]$", {"\\7", "é0"}},
+          {"^x?y*z$", {"z", "xyz"}}};
       for (const auto& [pattern, texts] : matching) {
         if (schema["pattern"] == pattern) return texts[below(texts.size())];
       }
@@ -174,7 +178,10 @@ class RandomSchemas {
     const ordered_json more = schema.value("additionalProperties", ordered_json(false));
     if (more == false) return out;
     const std::size_t least = schema.value("minProperties", std::size_t{0});
-    const std::size_t count = depth <= 0 ? least : std::max(least, below(std::min<std::size_t>(3, schema.value("maxProperties", std::size_t{9}) + 1)));
+    const std::size_t count =
+        depth <= 0
+            ? least
+            : std::max(least, below(std::min<std::size_t>(3, schema.value("maxProperties", std::size_t{9}) + 1)));
     for (std::size_t i = 0; i < count; ++i) out["other" + std::to_string(i)] = instance(root, more, depth - 1);
     return out;
   }

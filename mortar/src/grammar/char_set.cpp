@@ -1,3 +1,4 @@
+// Operations on sets of code points: ranges stay sorted and disjoint.
 #include "grammar/char_set.hpp"
 
 #include <algorithm>

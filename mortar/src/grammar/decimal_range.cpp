@@ -1,3 +1,4 @@
+// Ranges of numbers, digit by digit: each bound is followed until a digit differs from it.
 #include "grammar/decimal_range.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The subset construction, the removal of states without a match, and lengths of strings.
 #include "grammar/dfa.hpp"
 
 #include <algorithm>

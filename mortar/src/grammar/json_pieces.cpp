@@ -1,3 +1,4 @@
+// Grammars of JSON in general: any value, white space, numbers; and the entry points for schemas.
 #include "grammar/grammar_state.hpp"
 #include "grammar/schema_compiler.hpp"
 

@@ -1,3 +1,4 @@
+// Masks: what is known, slices of strings, and walks over the trie of tokens.
 #include "grammar/masks.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Pieces of expressions as states over bytes.
 #include "grammar/nfa.hpp"
 
 #include <algorithm>

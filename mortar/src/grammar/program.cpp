@@ -1,3 +1,4 @@
+// Building programs, and the checks when one is complete.
 #include "grammar/program.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The parser of regular expressions.
 #include "grammar/regex.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Schemas to programs: references, alternatives, constants, numbers and strings.
 #include "grammar/schema_compiler.hpp"
 
 #include <algorithm>

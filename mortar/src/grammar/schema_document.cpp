@@ -1,3 +1,4 @@
+// Keywords, types and references of schemas.
 #include "grammar/schema_document.hpp"
 
 #include <algorithm>

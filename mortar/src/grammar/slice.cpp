@@ -1,3 +1,4 @@
+// Slices of the vocabulary, and their cache.
 #include "grammar/slice.hpp"
 
 #include <algorithm>

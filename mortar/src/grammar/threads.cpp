@@ -1,3 +1,4 @@
+// Stepping threads by bytes.
 #include "grammar/threads.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Building a trie from sorted texts.
 #include "grammar/trie.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sorting the tokens of a tokenizer.
 #include "grammar/vocabulary.hpp"
 
 #include <algorithm>

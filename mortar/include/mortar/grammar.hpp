@@ -91,7 +91,8 @@ class Grammar {
 
 struct ConstraintOptions {
   std::optional<TokenId> begins_after = {};  ///< unrestricted up to this token (</think>); then up to two newlines may
-                                             ///< precede the answer. Absent: restricted at once
+                                             ///< precede the answer. A token that begins a call ends the thinking too.
+                                             ///< Absent: restricted at once
   std::optional<TokenId> triggered_by = {};  ///< unrestricted up to this token (<tool_call>) and again after the call;
                                              ///< for grammars of CallChoice::Auto. Text between calls stays free
   std::vector<TokenId> eos = {};             ///< ids that end the answer; at least one

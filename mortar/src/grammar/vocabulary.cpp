@@ -48,7 +48,9 @@ Vocabulary::State::State(const Tokenizer& source)
       throw ModelError(
           tessera::concat("structured answers need a token for each byte; the tokenizer has none for ", byte));
   }
+  // The two slices that almost every answer needs.
   (void)slices.get(grammar::kFreeBody, grammar::free_body(), 0, tokens, 0);
+  (void)slices.get(grammar::kKeyBody, grammar::key_body(), 0, tokens, 0);
 }
 
 Vocabulary::Vocabulary(const Tokenizer& tokenizer) : state_(std::make_unique<State>(tokenizer)) {}

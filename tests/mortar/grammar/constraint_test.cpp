@@ -171,6 +171,21 @@ TEST(Tools, ACallThatTheModelBeginsIsRestrictedUpToItsEnd) {
   }
 }
 
+TEST(Tools, ACallEndsTheThinking) {
+  for (const CallChoice choice : {CallChoice::Auto, CallChoice::Required}) {
+    const auto grammar = shared(Grammar::from_tools(kTools, {.choice = choice}));
+    ConstraintOptions options{.begins_after = id_of("</think>"), .eos = {end_of_answer()}};
+    if (choice == CallChoice::Auto) options.triggered_by = id_of("<tool_call>");
+    const auto constraint = constrain(grammar, small_vocabulary(), options);
+    EXPECT_TRUE(accept_all(*constraint, "I need the tool, </tool_call> or not. "));
+    EXPECT_FALSE(constraint->restricts());
+    EXPECT_TRUE(constraint->accept(id_of("<tool_call>")));
+    EXPECT_TRUE(constraint->restricts());
+    EXPECT_TRUE(accept_all(*constraint, "\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"));
+    EXPECT_EQ(constraint->restricts(), choice == CallChoice::Required);
+  }
+}
+
 TEST(Tools, MasksAreThoseOfTryingEveryToken) {
   Random random(5);
   for (const CallFormat format : {CallFormat::Json, CallFormat::Xml}) {

@@ -104,12 +104,17 @@ def llguidance_rows(folder, cases):
 
 def xgrammar_rows(folder, cases):
     import numpy
+    import tvm_ffi  # noqa: F401  (before the substitute below, which it must not see)
     try:
         import torch  # noqa: F401
-    except ImportError:  # xgrammar needs it for tensors alone; masks here are NumPy arrays
-        torch = types.ModuleType("torch")
-        torch.int32, torch.Tensor, torch.tensor = numpy.int32, numpy.ndarray, numpy.array
-        sys.modules["torch"] = torch
+        import transformers  # noqa: F401
+    except ImportError:  # xgrammar needs them for types of tensors and tokenizers alone; masks here are NumPy arrays
+        torch, transformers = types.ModuleType("torch"), types.ModuleType("transformers")
+        torch.int32, torch.Tensor, torch.tensor = numpy.int32, numpy.ndarray, lambda value, dtype: value
+        for name in ("PreTrainedTokenizerBase", "PreTrainedTokenizerFast", "LogitsProcessor"):
+            setattr(transformers, name, type(name, (), {}))
+        torch.LongTensor = torch.FloatTensor = numpy.ndarray
+        sys.modules.update(torch=torch, transformers=transformers)
     import tokenizers
     import xgrammar
     tokenizer = tokenizers.Tokenizer.from_file(str(pathlib.Path(folder) / "tokenizer.json"))

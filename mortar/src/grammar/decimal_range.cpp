@@ -70,7 +70,7 @@ std::string plus_one(std::string whole) {
   return whole;
 }
 
-/// Of a number above zero.
+/// The number before one that is not zero.
 std::string minus_one(std::string whole) {
   std::size_t i = whole.size();
   while (whole[i - 1] == '0') whole[--i] = '9';

@@ -77,7 +77,7 @@ MaskMaker::Body MaskMaker::body_of(const Thread& thread) const {
   return {nullptr, 0, 0, nullptr};
 }
 
-/// Counts that no single token can tell apart are one.
+/// Counts that no single token can distinguish share a key.
 std::uint32_t MaskMaker::item_key(Pc ret, std::uint32_t count) const {
   const Instruction& i = program_.at(ret);
   if (i.op != Op::Item) return count;
@@ -342,7 +342,7 @@ void MaskMaker::walk(const Trie& trie, std::uint32_t node, std::size_t depth, co
   }
 }
 
-/// The same for a single thread in an automaton, without copies of threads as long as it stays there.
+/// As walk(), for a single thread in an automaton: without copies of threads as long as it stays there.
 template <class Emit>
 void MaskMaker::walk_dfa(const Trie& trie, std::uint32_t node, const Thread& thread, std::size_t depth,
                          const Emit& emit) {

@@ -1,4 +1,6 @@
 // Where an answer is restricted, where it may end, copies, choices, and calls of tools in both formats.
+#include <algorithm>
+#include <memory>
 #include <thread>
 
 #include "base/rounds.hpp"

@@ -1,6 +1,9 @@
 // Ranges of numbers: every text of a number near the bounds is compared with them as a number.
 #include "grammar/decimal_range.hpp"
 
+#include <cstdint>
+#include <optional>
+
 #include "grammar/dfa.hpp"
 #include "grammars.hpp"
 

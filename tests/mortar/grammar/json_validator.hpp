@@ -1,6 +1,7 @@
 // A validator of JSON schema for the tests, written from the specification and independent of the engine: values are
 // trees, patterns are those of std::regex.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <regex>

@@ -10,8 +10,10 @@
 //
 // `kind` is schema, regex, choice (text: a JSON array), object, json_calls or xml_calls. Times are of the processor.
 // There is a mask before each token and after the last one.
+#include <cstdint>
 #include <ctime>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

@@ -1,5 +1,8 @@
 // Random schemas: valid values are accepted however they are cut into tokens, whatever is accepted is valid, and masks
 // are what trying every token gives.
+#include <algorithm>
+#include <memory>
+
 #include "base/rounds.hpp"
 #include "grammars.hpp"
 #include "json_validator.hpp"

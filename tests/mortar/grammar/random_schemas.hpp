@@ -1,5 +1,7 @@
 // Random schemas of what is supported, and values that they accept.
 #pragma once
+#include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>

@@ -1,4 +1,6 @@
 // Regular expressions against std::regex, whose syntax is that of ECMA-262, and against texts that are known.
+#include <cstdint>
+#include <optional>
 #include <regex>
 
 #include "grammar/dfa.hpp"

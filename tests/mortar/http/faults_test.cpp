@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <random>
 

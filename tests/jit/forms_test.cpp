@@ -42,6 +42,7 @@ TEST(Forms, AreWhatTheirTextsSay) {
   EXPECT_EQ(text_of(Form::ThreeBlocks), "max_occupancy=3");
   EXPECT_EQ(text_of(Form::TwoBlocks), "max_occupancy=2");
   EXPECT_EQ(text_of(Form::OneBlock), "max_occupancy=1");
+  EXPECT_EQ(text_of(Form::OneBlockMoreWarps), "max_occupancy=1 spread=2 limit=0");
   EXPECT_EQ(text_of(Form::FewerSteps), "max_latency=2 limit=0");
   EXPECT_EQ(text_of(Form::Pointers), "access=pointer limit=0");
   EXPECT_EQ(text_of(Form::RolledMoreWarps), "roll=1 spread=2 limit=0");
@@ -62,6 +63,8 @@ TEST(Forms, LosePipeliningAfterOccupancyAndHintsLast) {
       if (step_of(form, cause) == number) found.push_back(form);
     return found;
   };
+  EXPECT_THAT(steps(Cause::Spills, 2), ElementsAre(ThreeBlocks, TwoBlocks, OneBlock, OneBlockMoreWarps));
+  EXPECT_THAT(steps(Cause::Spills, 3), ElementsAre());
   EXPECT_THAT(steps(Cause::Rejected, 1),
               ElementsAre(ThreeBlocks, TwoBlocks, OneBlock, FewerSteps, PlainStores, MoreWarps, MoreWarpsPlainStores));
   EXPECT_THAT(steps(Cause::Rejected, 2), ElementsAre(Pointers, Fallback));

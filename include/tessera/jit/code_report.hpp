@@ -24,6 +24,7 @@ enum class Form : std::uint8_t {
   TensorCopies,          ///< every load and store is a tensor copy through shared memory
   MoreWarps,             ///< twice as many warps
   MoreWarpsPlainStores,  ///< both
+  OneBlockMoreWarps,     ///< one block on an SM, twice as many warps
   OnePiece,              ///< a block takes one piece
   Pointers,              ///< loads and stores by pointers and masks, without views
   RolledMoreWarps,       ///< products without tensor cores are loops over k; twice as many warps

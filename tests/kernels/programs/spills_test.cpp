@@ -252,6 +252,13 @@ TEST_F(Spills, NoFormThatAPlanChoosesSpills) {
   }
 }
 
+/// Neighbours along k of 8 bits are far apart in shared memory, and take registers to come together.
+TEST_F(Spills, OperandsOf8BitsMayLieByColumns) {
+  const Product both{1, 13120, 1024, 64, true, true}, left{8, 35, 2664, 64, true, false};
+  EXPECT_EQ((whole<f8e4m3, f8e4m3, 3>(120, both).notes.resources.stack), 0u);
+  EXPECT_EQ((batched<i8, i8, 3>(120, left).notes.resources.stack), 0u);
+}
+
 /// The shape of which every type had tiles of 256x256, which spilled.
 TEST(ProductPlans, RowsOfOddLengthAreCopiedOrHaveSmallTiles) {
   const Target h200{true, 132, true, true};

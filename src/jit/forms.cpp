@@ -2,7 +2,8 @@
 // vectors; the others leave out the limit and need fewer registers: stores from registers avoid the copy of the tile
 // that a store through shared memory needs, a load by tensor copy keeps its tile in shared memory until it is used,
 // twice the warps hold half of a tile each, and one piece per block is less than several. What spills in all of these
-// is compiled for fewer blocks of an SM, whose threads may have more registers. What the assembler rejects is
+// is compiled for fewer blocks of an SM, whose threads may have more registers, and then with other accesses, which
+// need other registers for addresses, masks and what is loaded ahead. What the assembler rejects is
 // compiled for fewer blocks, with fewer steps in flight, with plain stores or in more warps before it loses its
 // software pipelining, and that before it loses its hints. What takes the assembler too long has, in this order, fewer
 // steps that it unrolls, accesses by pointers, and loops; no software pipelining; no effort.
@@ -22,6 +23,7 @@
 namespace tessera::jit {
 namespace {
 
+using passes::AccessPath;
 using passes::Tuning;
 
 constexpr int kFullEffort = 3;  // --opt-level
@@ -47,13 +49,7 @@ constexpr Tuning fewer_vectors(int most) {
 constexpr Tuning spread(int times, bool plain_stores) {
   Tuning t = no_limit();
   t.spread = times;
-  if (plain_stores) t.stores = passes::AccessPath::View;
-  return t;
-}
-
-constexpr Tuning tensor_copies() {
-  Tuning t = no_limit();
-  t.access = passes::AccessPath::Tma;
+  if (plain_stores) t.stores = AccessPath::View;
   return t;
 }
 
@@ -81,9 +77,9 @@ constexpr Tuning fewer_steps() {
   return t;
 }
 
-constexpr Tuning pointers() {
-  Tuning t = no_limit();
-  t.access = passes::AccessPath::Pointer;
+constexpr Tuning accesses_by(AccessPath path, int times = 1) {
+  Tuning t = spread(times, false);
+  t.access = path;
   return t;
 }
 
@@ -114,7 +110,7 @@ struct Row {
   Tuning tuning;
   int opt_level = kFullEffort;
 };
-constexpr Steps kSpills{1, 0, 0}, kFewerBlocks{2, 1, 0};
+constexpr Steps kSpills{1, 0, 0}, kFewerBlocks{2, 1, 0}, kOtherAccesses{3, 0, 0};
 constexpr Row kRows[] = {
     {Form::Chosen, "", {}, {}},
     {Form::Registers96, "registers_96", kSpills, more_registers(96)},
@@ -127,12 +123,14 @@ constexpr Row kRows[] = {
     {Form::OneBlock, "one_block", kFewerBlocks, fewer_blocks_of(1)},
     {Form::FewerSteps, "steps", {0, 1, 1}, fewer_steps()},
     {Form::PlainStores, "stores", {1, 1, 0}, spread(1, true)},
-    {Form::TensorCopies, "copies", kSpills, tensor_copies()},
+    {Form::TensorCopies, "copies", kSpills, accesses_by(AccessPath::Tma)},
     {Form::MoreWarps, "warps", {1, 1, 0}, spread(2, false)},
     {Form::MoreWarpsPlainStores, "warps_stores", {1, 1, 0}, spread(2, true)},
     {Form::OneBlockMoreWarps, "one_block_warps", {2, 0, 0}, one_block_spread(2)},
     {Form::OnePiece, "piece", kSpills, one_piece()},
-    {Form::Pointers, "pointers", {0, 2, 1}, pointers()},
+    {Form::Views, "views", kOtherAccesses, accesses_by(AccessPath::View)},
+    {Form::Pointers, "pointers", {3, 2, 1}, accesses_by(AccessPath::Pointer)},
+    {Form::MoreWarpsPointers, "warps_pointers", kOtherAccesses, accesses_by(AccessPath::Pointer, 2)},
     {Form::RolledMoreWarps, "rolled_warps", {0, 0, 1}, rolled(spread(2, false))},
     {Form::Fallback, "fallback", {0, 2, 0}, plain(true)},
     {Form::RolledFallback, "rolled_fallback", {0, 0, 2}, rolled(plain(true))},

@@ -26,7 +26,9 @@ enum class Form : std::uint8_t {
   MoreWarpsPlainStores,  ///< both
   OneBlockMoreWarps,     ///< one block on an SM, twice as many warps
   OnePiece,              ///< a block takes one piece
+  Views,                 ///< loads and stores through views, without tensor copies
   Pointers,              ///< loads and stores by pointers and masks, without views
+  MoreWarpsPointers,     ///< and twice as many warps
   RolledMoreWarps,       ///< products without tensor cores are loops over k; twice as many warps
   Fallback,              ///< no software pipelining of products or loads; a block takes one piece
   RolledFallback,        ///< and products without tensor cores are loops over k

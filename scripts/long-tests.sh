@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Runs what finds more the longer it runs: random programs, fuzzing, operations in flight, random products and scans, every
-# kernel through NVIDIA's assembler for every GPU, and the model checks that take minutes. docs/testing.md keeps the results.
+# Runs what finds more the longer it runs: random programs, fuzzing, operations in flight, random products, scans and
+# pairs of operations, every kernel through NVIDIA's assembler for every GPU, and the model checks that take minutes. docs/testing.md keeps the results.
 #
 #   scripts/long-tests.sh [options]
 #
 #   --minutes N     the time of each part (default: 60). What has to be built comes on top
-#   --only PARTS    only these parts, comma-separated: programs, inputs, flight, products, scans, kernels,
+#   --only PARTS    only these parts, comma-separated: programs, inputs, flight, products, scans, pairs, kernels,
 #                   models
 #   --write         adds the results to the table in docs/testing.md
 #   --jobs N        processes at a time (default: the processors, as memory allows)
 #   --no-build      runs what was built before
 #   --help          this text
 #
-# scripts/test.sh --full gives programs, inputs and flight a minute each. The random numbers start from the day's date: the output has
-# what repeats a failure.
+# scripts/test.sh --full gives programs, inputs, flight, products and scans a minute each. The random numbers start from
+# the day's date: the output has what repeats a failure.
 set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-minutes=60 known=programs,inputs,flight,products,scans,kernels,models parts='' write=no jobs='' build=yes
+minutes=60 known=programs,inputs,flight,products,scans,pairs,kernels,models parts='' write=no jobs='' build=yes
 while [ $# -gt 0 ]; do
   case $1 in
     --minutes) minutes=${2:?--minutes needs a number}; shift ;;
@@ -43,7 +43,7 @@ mkdir -p $logs
 
 # -- building: programs come from build/dev, what the sanitizers watch from build/clang ----------------------------------
 
-declare -A targets=([programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [kernels]=assembled_programs
+declare -A targets=([programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [pairs]=test_pairs [kernels]=assembled_programs
   [inputs]=fuzzers [models]=test_runtime_model)
 # build_in <preset> <parts> [cmake options]: what these parts need, if they are wanted.
 build_in() {
@@ -65,7 +65,7 @@ build_parts() {
   need libboost-dev boost/asio.hpp
   if wanted inputs || wanted models; then need_to_fuzz "$clang"; fi
   install_missing
-  build_in dev "programs flight products scans kernels"
+  build_in dev "programs flight products scans pairs kernels"
   build_in clang "inputs models" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 }
 [ $build = no ] || build_parts
@@ -88,6 +88,10 @@ assembled() {
 }
 do_products() { assembled 'Spills.*' && echo "$(grep -c 'bytes of stack$' $logs/products.txt) forms"; }
 do_scans() { assembled 'Scans.*' && echo "$(grep -c ' of stack' $logs/scans.txt) kernels"; }
+# Numbers of the day, 4000 at most; a run that has been stopped continues where its file ends.
+do_pairs() {
+  build/dev/tests/test_pairs --first today --count 4000 --seconds "$seconds" --results "$logs/pairs-$(date -u +%Y%m%d).txt"
+}
 do_kernels() {
   python3 tests/assemble/assemble_all.py --dumps build/dev/assemble --programs build/dev/assembled_programs.txt \
     --jobs "$jobs" --seconds "$seconds"

@@ -52,12 +52,7 @@ std::vector<std::uint64_t> slots_of(const Program& p, std::span<const lang::Para
 
 jit::CodeReport report_of(const Program& p, int sm) {
   const std::vector<lang::ParamInfo> infos = param_infos(p);
-  const Launch& launch = p.launches.front();
-  detail::VariantKey key;
-  for (std::size_t t = 0; t < launch.tensors.size(); ++t)
-    key.tensors[t] = detail::tensor_bits(launch.tensors[t].dims, launch.tensors[t].strides);
-  key.flags = detail::flag_bits(false, false, true, lang::Accuracy::Precise);
-  lang::Trace trace = record(p, detail::specialization(key, infos));
+  lang::Trace trace = record(p, specialization_of(p));
   const auto contract = detail::launch_contract(infos, false, trace.same_extents);
   const jit::Kernel kernel(std::move(trace.module), contract, {trace.name, false, {}});
   return kernel.report(jit::target_for(sm), slots_of(p, infos));
@@ -80,6 +75,15 @@ std::string form_that_does_not_spill(const Program& p, int sm) {
 }
 
 }  // namespace
+
+lang::Specialization specialization_of(const Program& p) {
+  const Launch& launch = p.launches.front();
+  detail::VariantKey key;
+  for (std::size_t t = 0; t < launch.tensors.size(); ++t)
+    key.tensors[t] = detail::tensor_bits(launch.tensors[t].dims, launch.tensors[t].strides);
+  key.flags = detail::flag_bits(false, false, true, lang::Accuracy::Precise);
+  return detail::specialization(key, param_infos(p));
+}
 
 Assembled assembled(const Program& p, int sm) {
   Assembled a;

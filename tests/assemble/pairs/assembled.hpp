@@ -4,6 +4,7 @@
 
 #include "generate/program.hpp"
 #include "tessera/jit/code_report.hpp"
+#include "tessera/lang/trace.hpp"
 
 namespace tessera::generate {
 
@@ -13,6 +14,9 @@ struct Assembled {
   std::string form;     ///< the name of the form that was taken; empty: the chosen one
   std::string problem;  ///< empty: none
 };
+
+/// What the first launch of a program says of its tensors.
+lang::Specialization specialization_of(const Program&);
 
 /// The program as its first launch compiles it for a GPU of compute capability `sm`. It is a problem if no form is
 /// accepted, if the assembler needs more than 20 s, and if the code spills where another form of jit::all_forms() does

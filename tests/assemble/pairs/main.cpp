@@ -5,6 +5,7 @@
 //   test_pairs --first 17 --count 1 --gpu 90               // number 17 for that GPU instead
 //   test_pairs --files FOLDER                              // programs as text, each for every GPU
 //   test_pairs --first 17 --print                          // number 17 as text and as C++
+//   test_pairs --count 200 --lines                         // are recorded operations of the lines of the text?
 //
 // A failure is printed as text; errors name its lines. Exit status: 0 clean, 1 failures, 2 bad arguments, 77 there is
 // no assembler.
@@ -23,6 +24,8 @@
 #include "assemble/pairs/assembled.hpp"
 #include "generate/cpp_text.hpp"
 #include "generate/generator.hpp"
+#include "generate/record.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/jit/cubin.hpp"
 
 namespace tessera::generate {
@@ -32,7 +35,7 @@ struct Arguments {
   std::uint64_t first = 1, count = 100;
   double seconds = 1e9;  ///< of processors
   int gpu = 0;           ///< 0: by turns
-  bool print = false;
+  bool print = false, lines = false;
   std::string results, files;
 };
 
@@ -130,11 +133,39 @@ std::uint64_t first_of_today() {
   return static_cast<std::uint64_t>(days.count()) * 1000000;
 }
 
+/// Scans and products must be recorded with the lines on which the text has them.
+int check_lines(const Arguments& a) {
+  int found = 0, wrong = 0;
+  for (std::uint64_t n = a.first; n < a.first + a.count; ++n) {
+    Program p = random_pair(n);
+    if (const std::string error = check(p); !error.empty()) {
+      std::printf("%lu: %s\n", n, error.c_str());
+      ++wrong;
+      continue;
+    }
+    std::stringstream text(to_text(p));
+    std::vector<std::string> lines{""};
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    const lang::Trace trace = record(p, specialization_of(p));
+    ir::walk(trace.module->functions.front()->body(), [&](const ir::Operation& op) {
+      const char* const word = op.op() == ir::Op::Scan ? "(cum" : analysis::is_product(op) ? "(mma" : nullptr;
+      if (word == nullptr) return;
+      ++found;
+      const std::string line = op.loc.line < lines.size() ? lines[op.loc.line] : "";
+      if (line.find(word) != line.npos) return;
+      std::printf("%lu: %s is of line %u: %s\n", n, word, op.loc.line, line.c_str());
+      ++wrong;
+    });
+  }
+  std::printf("%d scans and products, %d of other lines\n", found, wrong);
+  return found > 0 && wrong == 0 ? 0 : 1;
+}
+
 bool parse(int argc, char** argv, Arguments& a) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word == "--print") {
-      a.print = true;
+    if (word == "--print" || word == "--lines") {
+      (word == "--print" ? a.print : a.lines) = true;
       continue;
     }
     const char* const value = argv[++i];
@@ -163,7 +194,7 @@ int main(int argc, char** argv) {
   if (!parse(argc, argv, a)) {
     std::fprintf(stderr,
                  "test_pairs [--first N] [--count N] [--seconds S] [--gpu SM] [--results FILE] [--files FOLDER] "
-                 "[--print]\n");
+                 "[--print] [--lines]\n");
     return 2;
   }
   if (a.print) {
@@ -173,6 +204,7 @@ int main(int argc, char** argv) {
     std::printf("%s\n%s\n", wrong.empty() ? to_cpp(p).c_str() : "", wrong.c_str());
     return wrong.empty() ? 0 : 1;
   }
+  if (a.lines) return check_lines(a);
   std::string why;
   if (!jit::assembler_for("sm_90", &why)) {
     std::printf("%s\n", why.c_str());

@@ -43,12 +43,12 @@ mkdir -p $logs
 
 # -- building: programs come from build/dev, what the sanitizers watch from build/clang ----------------------------------
 
-declare -A targets=([programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [pairs]=test_pairs [kernels]=assembled_programs
+declare -A targets=([programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [pairs]=test_pairs [kernels]="assembled_programs assembled_gpu_programs"
   [inputs]=fuzzers [models]=test_runtime_model)
 # build_in <preset> <parts> [cmake options]: what these parts need, if they are wanted.
 build_in() {
-  local preset=$1 part needed=()
-  for part in $2; do wanted "$part" && needed+=("${targets[$part]}"); done
+  local preset=$1 part needed=() more
+  for part in $2; do wanted "$part" && read -ra more <<<"${targets[$part]}" && needed+=("${more[@]}"); done
   shift 2
   [ ${#needed[@]} -gt 0 ] || return 0
   cmake --preset "$preset" "$@" >"$logs/$preset.configure.log" 2>&1 ||
@@ -92,8 +92,11 @@ do_scans() { assembled 'Scans.*' && echo "$(grep -c ' of stack' $logs/scans.txt)
 do_pairs() {
   build/dev/tests/test_pairs --first today --count 4000 --seconds "$seconds" --results "$logs/pairs-$(date -u +%Y%m%d).txt"
 }
+# The time is for the programs that run on the CPU, and again for those of the GPU tests.
 do_kernels() {
-  python3 tests/assemble/assemble_all.py --dumps build/dev/assemble --programs build/dev/assembled_programs.txt \
+  python3 tests/assemble/gpu_programs.py --all --programs build/dev/assembled_gpu_programs.txt \
+    --null-driver "$(find build/dev -name libcuda.so.1 | head -n 1)" --jobs "$jobs" --seconds "$seconds" &&
+    python3 tests/assemble/assemble_all.py --dumps build/dev/assemble --programs build/dev/assembled_programs.txt \
     --jobs "$jobs" --seconds "$seconds"
 }
 do_models() {

@@ -3,7 +3,7 @@
 // that a store through shared memory needs, a load by tensor copy keeps its tile in shared memory until it is used,
 // twice the warps hold half of a tile each, and one piece per block is less than several. What spills in all of these
 // is compiled for fewer blocks of an SM, whose threads may have more registers, and then with other accesses, which
-// need other registers for addresses, masks and what is loaded ahead. What the assembler rejects is
+// need other registers for addresses, masks and what is prefetched. What the assembler rejects is
 // compiled for fewer blocks, with fewer steps in flight, with plain stores or in more warps before it loses its
 // software pipelining, and that before it loses its hints. What takes the assembler too long has, in this order, fewer
 // steps that it unrolls, accesses by pointers, and loops; no software pipelining; no effort.

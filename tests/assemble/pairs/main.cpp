@@ -21,7 +21,7 @@
 #include <set>
 #include <sstream>
 
-#include "assemble/pairs/assembled.hpp"
+#include "generate/assembled.hpp"
 #include "generate/cpp_text.hpp"
 #include "generate/generator.hpp"
 #include "generate/record.hpp"

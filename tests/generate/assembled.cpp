@@ -1,5 +1,5 @@
 // Records a program for its first launch, and asks the assembler about it.
-#include "assemble/pairs/assembled.hpp"
+#include "generate/assembled.hpp"
 
 #include <sys/resource.h>
 

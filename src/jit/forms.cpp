@@ -83,6 +83,12 @@ constexpr Tuning accesses_by(AccessPath path, int times = 1) {
   return t;
 }
 
+constexpr Tuning without_hints() {
+  Tuning t = no_limit();
+  t.choose_hints = false;
+  return t;
+}
+
 constexpr Tuning rolled(Tuning t) {
   t.roll = 1;
   return t;
@@ -131,6 +137,7 @@ constexpr Row kRows[] = {
     {Form::Views, "views", kOtherAccesses, accesses_by(AccessPath::View)},
     {Form::Pointers, "pointers", {3, 2, 1}, accesses_by(AccessPath::Pointer)},
     {Form::MoreWarpsPointers, "warps_pointers", kOtherAccesses, accesses_by(AccessPath::Pointer, 2)},
+    {Form::WithoutHints, "no_hints", kOtherAccesses, without_hints()},
     {Form::RolledMoreWarps, "rolled_warps", {0, 0, 1}, rolled(spread(2, false))},
     {Form::Fallback, "fallback", {0, 2, 0}, plain(true)},
     {Form::RolledFallback, "rolled_fallback", {0, 0, 2}, rolled(plain(true))},

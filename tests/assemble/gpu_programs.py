@@ -50,16 +50,19 @@ def tests_of(program):
 
 
 def run(program, names, sm, driver):
-    """(program, sm, problems): the lines that say that a kernel could not be compiled."""
+    """(program, sm, problems, note, kernels): the lines that say that a kernel could not be compiled, how the program ended if
+    not as usual, and how many kernels it compiled."""
     environment = clean_environment(LD_LIBRARY_PATH=str(driver.parent), NULL_DRIVER_SM=str(sm), TESSERA_DEVICE="cuda:0",
-                                    GTEST_FILTER=":".join(names))
+                                    TESSERA_DUMP="bytecode", GTEST_FILTER=":".join(names))
     with tempfile.TemporaryDirectory() as folder:
+        environment["TESSERA_DUMP_DIR"] = folder
         try:
             done = subprocess.run([program], env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, errors="replace", timeout=TEST_LIMIT)
         except subprocess.TimeoutExpired:
             # A test may wait for what a kernel would have written.
-            return program, sm, [], f"did not end within {TEST_LIMIT} s: {' '.join(names[:4])}"
+            return program, sm, [], f"did not end within {TEST_LIMIT} s: {' '.join(names[:4])}", 0
+        kernels = len(list(pathlib.Path(folder).glob("*.tilebc")))
     lines = done.stdout.splitlines()
     current, problems = "", []
     for line in lines:
@@ -68,7 +71,7 @@ def run(program, names, sm, driver):
         if PROBLEM.search(line) and LACKING not in line:
             problems.append(f"{current}: {line.strip()[:400]}")
     ended = "" if done.returncode in (0, 1, 77) else f"ended with {done.returncode} in {current}"
-    return program, sm, problems, ended
+    return program, sm, problems, ended, kernels
 
 
 def main():
@@ -100,7 +103,7 @@ def main():
         every = pool.map(lambda one: run(*one, driver) if time.monotonic() < end else None, work)
         answers = [answer for answer in every if answer]
     failed = 0
-    for program, sm, problems, ended in answers:
+    for program, sm, problems, ended, _ in answers:
         name = pathlib.Path(program).name
         if ended:
             print(f"note: {name} for sm_{sm} {ended}")
@@ -108,9 +111,10 @@ def main():
             failed += 1
             print(f"FAILED: {name} for sm_{sm}: {problem}")
     ran = sum(len(names) for names in (one[1] for one in work[:len(answers)]))
-    print(f"{ran} tests of {len({one[0] for one in work})} programs for {', '.join(f'sm_{sm}' for sm in gpus)}: {failed} kernels "
+    kernels = sum(answer[4] for answer in answers)
+    print(f"{kernels} kernels of {ran} tests of {len({one[0] for one in work})} programs for {', '.join(f'sm_{sm}' for sm in gpus)}: {failed} "
           "could not be compiled" + (f"; no time for {len(work) - len(answers)} runs" if len(answers) < len(work) else ""))
-    return 1 if failed or not ran else 0
+    return 1 if failed or not kernels else 0
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ TEST(Forms, AreWhatTheirTextsSay) {
   EXPECT_EQ(text_of(Form::Pointers), "access=pointer limit=0");
   EXPECT_EQ(text_of(Form::Views), "access=view limit=0");
   EXPECT_EQ(text_of(Form::MoreWarpsPointers), "spread=2 access=pointer limit=0");
+  EXPECT_EQ(text_of(Form::WithoutHints), "limit=0 hints=0");
   EXPECT_EQ(text_of(Form::RolledMoreWarps), "roll=1 spread=2 limit=0");
   EXPECT_EQ(text_of(Form::RolledFallback), "ahead=0 pieces=1 guards=0 roll=1 pipeline=0 unmask=0 tiles=0 limit=0");
   EXPECT_EQ(text_of(Form::Quick),
@@ -66,7 +67,7 @@ TEST(Forms, LosePipeliningAfterOccupancyAndHintsLast) {
     return found;
   };
   EXPECT_THAT(steps(Cause::Spills, 2), ElementsAre(ThreeBlocks, TwoBlocks, OneBlock, OneBlockMoreWarps));
-  EXPECT_THAT(steps(Cause::Spills, 3), ElementsAre(Views, Pointers, MoreWarpsPointers));
+  EXPECT_THAT(steps(Cause::Spills, 3), ElementsAre(Views, Pointers, MoreWarpsPointers, WithoutHints));
   EXPECT_THAT(steps(Cause::Rejected, 1),
               ElementsAre(ThreeBlocks, TwoBlocks, OneBlock, FewerSteps, PlainStores, MoreWarps, MoreWarpsPlainStores));
   EXPECT_THAT(steps(Cause::Rejected, 2), ElementsAre(Pointers, Fallback));

@@ -29,6 +29,7 @@ enum class Form : std::uint8_t {
   Views,                 ///< loads and stores through views, without tensor copies
   Pointers,              ///< loads and stores by pointers and masks, without views
   MoreWarpsPointers,     ///< and twice as many warps
+  WithoutHints,          ///< warps, CTAs, occupancy and latency are left to the assembler
   RolledMoreWarps,       ///< products without tensor cores are loops over k; twice as many warps
   Fallback,              ///< no software pipelining of products or loads; a block takes one piece
   RolledFallback,        ///< and products without tensor cores are loops over k

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Runs what finds more the longer it runs: random programs, fuzzing, operations in flight, random products and scans, every
-# kernel through NVIDIA's assembler for every GPU, and the model checks that take minutes. docs/testing.md keeps the results.
+# Runs what finds more the longer it runs: random programs, fuzzing, operations in flight, random products, scans and
+# pairs of operations, every kernel through NVIDIA's assembler for every GPU, and the model checks that take minutes. docs/testing.md keeps the results.
 #
 #   scripts/long-tests.sh [options]
 #
 #   --minutes N     the time of each part (default: 60). What has to be built comes on top
-#   --only PARTS    only these parts, comma-separated: programs, inputs, flight, products, scans, kernels,
+#   --only PARTS    only these parts, comma-separated: programs, inputs, flight, products, scans, pairs, kernels,
 #                   models, sanitizers (all tests with the address and undefined-behaviour sanitizers, whatever they take)
 #   --write         adds the results to the table in docs/testing.md
 #   --jobs N        processes at a time (default: the processors, as memory allows)
 #   --no-build      runs what was built before
 #   --help          this text
 #
-# scripts/test.sh --full gives programs, inputs and flight a minute each. The random numbers start from the day's date: the output has
-# what repeats a failure.
+# scripts/test.sh --full gives programs, inputs, flight, products and scans a minute each. The random numbers start from
+# the day's date: the output has what repeats a failure.
 set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-minutes=60 known=programs,inputs,flight,products,scans,kernels,models,sanitizers parts='' write=no jobs='' build=yes
+minutes=60 known=programs,inputs,flight,products,scans,pairs,kernels,models,sanitizers parts='' write=no jobs='' build=yes
 while [ $# -gt 0 ]; do
   case $1 in
     --minutes) minutes=${2:?--minutes needs a number}; shift ;;
@@ -41,14 +41,14 @@ wanted() { [[ ,$parts, == *,$1,* ]]; }
 logs=build/long-tests
 mkdir -p $logs
 
-# -- building: programs come from build/dev, what the sanitizers watch from build/clang and build/sanitizers ----------------------------------
+# -- building: programs come from build/dev, what the sanitizers watch from build/clang and build/sanitizers ------------
 
-declare -A targets=([programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [kernels]=assembled_programs
+declare -A targets=([programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [pairs]=test_pairs [kernels]="assembled_programs assembled_gpu_programs"
   [inputs]=fuzzers [models]=test_runtime_model [sanitizers]=all)
 # build_in <folder> <preset> <parts> [cmake options]: what these parts need, if they are wanted.
 build_in() {
-  local folder=$1 preset=$2 part needed=()
-  for part in $3; do wanted "$part" && needed+=("${targets[$part]}"); done
+  local folder=$1 preset=$2 part needed=() more
+  for part in $3; do wanted "$part" && read -ra more <<<"${targets[$part]}" && needed+=("${more[@]}"); done
   shift 3
   [ ${#needed[@]} -gt 0 ] || return 0
   cmake --preset "$preset" -B "build/$folder" "$@" >"$logs/$folder.configure.log" 2>&1 ||
@@ -65,7 +65,7 @@ build_parts() {
   need libboost-dev boost/asio.hpp
   if wanted inputs || wanted models || wanted sanitizers; then need_to_fuzz "$clang"; fi
   install_missing
-  build_in dev dev "programs flight products scans kernels" $(wanted kernels && echo -DTESSERA_BUILD_GENERALITY=ON)
+  build_in dev dev "programs flight products scans pairs kernels" $(wanted kernels && echo -DTESSERA_BUILD_GENERALITY=ON)
   build_in clang clang "inputs models" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
   build_in sanitizers clang "sanitizers" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 }
@@ -89,8 +89,15 @@ assembled() {
 }
 do_products() { assembled 'Spills.*' && echo "$(grep -c 'bytes of stack$' $logs/products.txt) forms"; }
 do_scans() { assembled 'Scans.*' && echo "$(grep -c ' of stack' $logs/scans.txt) kernels"; }
+# Numbers of the day, 4000 at most; a run that has been stopped continues where its file ends.
+do_pairs() {
+  build/dev/tests/test_pairs --first today --count 4000 --seconds "$seconds" --results "$logs/pairs-$(date -u +%Y%m%d).txt"
+}
+# The time is for the programs that run on the CPU, and again for those of the GPU tests.
 do_kernels() {
-  python3 tests/assemble/assemble_all.py --dumps build/dev/assemble --programs build/dev/assembled_programs.txt \
+  python3 tests/assemble/gpu_programs.py --all --programs build/dev/assembled_gpu_programs.txt \
+    --null-driver "$(find build/dev -name libcuda.so.1 | head -n 1)" --jobs "$jobs" --seconds "$seconds" &&
+    python3 tests/assemble/assemble_all.py --dumps build/dev/assemble --programs build/dev/assembled_programs.txt \
     --jobs "$jobs" --seconds "$seconds"
 }
 do_models() {

@@ -1,7 +1,9 @@
 // The table of forms. Those for spills first raise the limit of registers, where there is one, or give a thread fewer
 // vectors; the others leave out the limit and need fewer registers: stores from registers avoid the copy of the tile
 // that a store through shared memory needs, a load by tensor copy keeps its tile in shared memory until it is used,
-// twice the warps hold half of a tile each, and one piece per block is less than several. What the assembler rejects is
+// twice the warps hold half of a tile each, and one piece per block is less than several. What spills in all of these
+// is compiled for fewer blocks of an SM, whose threads may have more registers, and then with other accesses, which
+// need other registers for addresses, masks and what is prefetched. What the assembler rejects is
 // compiled for fewer blocks, with fewer steps in flight, with plain stores or in more warps before it loses its
 // software pipelining, and that before it loses its hints. What takes the assembler too long has, in this order, fewer
 // steps that it unrolls, accesses by pointers, and loops; no software pipelining; no effort.
@@ -21,6 +23,7 @@
 namespace tessera::jit {
 namespace {
 
+using passes::AccessPath;
 using passes::Tuning;
 
 constexpr int kFullEffort = 3;  // --opt-level
@@ -46,13 +49,7 @@ constexpr Tuning fewer_vectors(int most) {
 constexpr Tuning spread(int times, bool plain_stores) {
   Tuning t = no_limit();
   t.spread = times;
-  if (plain_stores) t.stores = passes::AccessPath::View;
-  return t;
-}
-
-constexpr Tuning tensor_copies() {
-  Tuning t = no_limit();
-  t.access = passes::AccessPath::Tma;
+  if (plain_stores) t.stores = AccessPath::View;
   return t;
 }
 
@@ -68,15 +65,27 @@ constexpr Tuning fewer_blocks_of(int most) {
   return t;
 }
 
+constexpr Tuning one_block_spread(int times) {
+  Tuning t = spread(times, false);
+  t.max_occupancy = 1;
+  return t;
+}
+
 constexpr Tuning fewer_steps() {
   Tuning t = no_limit();
   t.max_latency = 2;
   return t;
 }
 
-constexpr Tuning pointers() {
+constexpr Tuning accesses_by(AccessPath path, int times = 1) {
+  Tuning t = spread(times, false);
+  t.access = path;
+  return t;
+}
+
+constexpr Tuning without_hints() {
   Tuning t = no_limit();
-  t.access = passes::AccessPath::Pointer;
+  t.choose_hints = false;
   return t;
 }
 
@@ -107,7 +116,7 @@ struct Row {
   Tuning tuning;
   int opt_level = kFullEffort;
 };
-constexpr Steps kSpills{1, 0, 0}, kRejected{0, 1, 0};
+constexpr Steps kSpills{1, 0, 0}, kFewerBlocks{2, 1, 0}, kOtherAccesses{3, 0, 0};
 constexpr Row kRows[] = {
     {Form::Chosen, "", {}, {}},
     {Form::Registers96, "registers_96", kSpills, more_registers(96)},
@@ -115,16 +124,20 @@ constexpr Row kRows[] = {
     {Form::TwoVectors, "two_vectors", kSpills, fewer_vectors(2)},
     {Form::OneVector, "one_vector", kSpills, fewer_vectors(1)},
     {Form::Unlimited, "unlimited", kSpills, no_limit()},
-    {Form::ThreeBlocks, "three_blocks", kRejected, fewer_blocks_of(3)},
-    {Form::TwoBlocks, "two_blocks", kRejected, fewer_blocks_of(2)},
-    {Form::OneBlock, "one_block", kRejected, fewer_blocks_of(1)},
+    {Form::ThreeBlocks, "three_blocks", kFewerBlocks, fewer_blocks_of(3)},
+    {Form::TwoBlocks, "two_blocks", kFewerBlocks, fewer_blocks_of(2)},
+    {Form::OneBlock, "one_block", kFewerBlocks, fewer_blocks_of(1)},
     {Form::FewerSteps, "steps", {0, 1, 1}, fewer_steps()},
     {Form::PlainStores, "stores", {1, 1, 0}, spread(1, true)},
-    {Form::TensorCopies, "copies", kSpills, tensor_copies()},
+    {Form::TensorCopies, "copies", kSpills, accesses_by(AccessPath::Tma)},
     {Form::MoreWarps, "warps", {1, 1, 0}, spread(2, false)},
     {Form::MoreWarpsPlainStores, "warps_stores", {1, 1, 0}, spread(2, true)},
+    {Form::OneBlockMoreWarps, "one_block_warps", {2, 0, 0}, one_block_spread(2)},
     {Form::OnePiece, "piece", kSpills, one_piece()},
-    {Form::Pointers, "pointers", {0, 2, 1}, pointers()},
+    {Form::Views, "views", kOtherAccesses, accesses_by(AccessPath::View)},
+    {Form::Pointers, "pointers", {3, 2, 1}, accesses_by(AccessPath::Pointer)},
+    {Form::MoreWarpsPointers, "warps_pointers", kOtherAccesses, accesses_by(AccessPath::Pointer, 2)},
+    {Form::WithoutHints, "no_hints", kOtherAccesses, without_hints()},
     {Form::RolledMoreWarps, "rolled_warps", {0, 0, 1}, rolled(spread(2, false))},
     {Form::Fallback, "fallback", {0, 2, 0}, plain(true)},
     {Form::RolledFallback, "rolled_fallback", {0, 0, 2}, rolled(plain(true))},

@@ -34,3 +34,22 @@ if(tessera_assembled_files)
                    --programs ${PROJECT_BINARY_DIR}/assembled_programs.txt)
   set_tests_properties(assemble.every_kernel PROPERTIES LABELS "assemble+tileiras" SKIP_RETURN_CODE 77 TIMEOUT 1500)
 endif()
+
+# The kernels of the GPU tests, as a GPU of that generation would be given them: a share of the tests every day, all of
+# them in scripts/long-tests.sh.
+set(tessera_gpu_programs)
+if(TESSERA_BUILD_GPU_TESTS)
+  get_property(tessera_gpu_programs DIRECTORY ${PROJECT_SOURCE_DIR}/tests/gpu PROPERTY BUILDSYSTEM_TARGETS)
+endif()
+list(FILTER tessera_gpu_programs INCLUDE REGEX "^gpu_test_")
+if(tessera_gpu_programs)
+  include(${PROJECT_SOURCE_DIR}/bench/host/null_driver.cmake)
+  list(TRANSFORM tessera_gpu_programs REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE tessera_gpu_files)
+  list(JOIN tessera_gpu_files "\n" tessera_gpu_lines)
+  add_custom_target(assembled_gpu_programs DEPENDS ${tessera_gpu_programs} null_driver)
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/assembled_gpu_programs.txt CONTENT "${tessera_gpu_lines}\n")
+  add_test(NAME assemble.gpu_programs
+           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/gpu_programs.py --share 20
+                   --programs ${PROJECT_BINARY_DIR}/assembled_gpu_programs.txt --null-driver $<TARGET_FILE:null_driver>)
+  set_tests_properties(assemble.gpu_programs PROPERTIES LABELS "assemble+tileiras" SKIP_RETURN_CODE 77 TIMEOUT 1500)
+endif()

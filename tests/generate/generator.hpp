@@ -9,6 +9,13 @@
 namespace tessera::generate {
 
 Program random_program(std::uint64_t seed);
+/// A program with two operations, one after the other or beside each other: scans, reductions, products, gathers and
+/// changes of layout, of every extent from 1 to 256, along every axis, of every element type. Any kPairs consecutive
+/// numbers have each pair once. Larger tiles than random_program() has.
+Program random_pair(std::uint64_t number);
+inline constexpr int kPairedOperations = 13, kPairs = kPairedOperations * kPairedOperations;
+/// The compute capability that pair number `number` is for: another one by turns.
+int gpu_of_pair(std::uint64_t number);
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
 class Random {
@@ -44,7 +51,7 @@ class Generator {
   explicit Generator(std::uint64_t seed) : random_(seed) { p_.seed = seed; }
   Program make();
 
- private:
+ protected:
   struct Variable {
     int id;
     Type type;

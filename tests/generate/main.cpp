@@ -7,6 +7,7 @@
 //   test_generate --count 5000 --jobs 16 --device  // on the default device (TESSERA_DEVICE) beside the reference
 //   test_generate --count 1000 --judge          // asks the checker about the claims of the analysis, runs nothing
 //   test_generate --seed 17 --print             // program 17 as text and as C++
+//   test_generate --pairs --count 400           // pairs of operations on larger tiles (random_pair())
 //
 // A failure is made smaller and printed, unless --no-reduce. Exit status: 0 clean, 1 failures, 2 bad arguments.
 #include <sys/mman.h>
@@ -38,8 +39,9 @@ struct Arguments {
   std::uint64_t seed = 1, count = 0;  // count 0: until the time is over, or 1000
   double minutes = 0;
   int jobs = 1, failures = 10;
-  bool print = false, reduce = true, device = false, judge = false;
+  bool print = false, reduce = true, device = false, judge = false, pairs = false;
   std::string files;
+  Program program(std::uint64_t number) const { return pairs ? random_pair(number) : random_program(number); }
 };
 
 constexpr int kSecondsPerProgram = 20, kMostFailures = 16, kGoOn = 3;
@@ -169,7 +171,7 @@ class Crew {
       if (late || seed - a_.seed >= most) return;
       worker.seed = seed;
       limit_time();
-      Program p = random_program(seed);
+      Program p = a_.program(seed);
       const auto failure = runner.run(p, worker.counts);
       if (!failure) continue;
       // Printed at once, because output at the end may be cut off.
@@ -202,7 +204,7 @@ class Crew {
     if (!enough) std::printf("almost nothing was run: most launches are not made or rejected\n");
     say_totals(all, last, busy, failed.size());
     for (const std::uint64_t seed : a_.judge ? std::vector<std::uint64_t>() : failed)
-      report(random_program(seed), a_.reduce, a_.device);
+      report(a_.program(seed), a_.reduce, a_.device);
     if (!failed.empty()) say_totals(all, last, busy, failed.size());
     return failed.empty() && enough && certified ? 0 : 1;
   }
@@ -233,6 +235,8 @@ bool parse(int argc, char** argv, Arguments& a) {
       a.print = true;
     } else if (word == "--device") {
       a.device = true;
+    } else if (word == "--pairs") {
+      a.pairs = true;
     } else if (word == "--judge") {
       a.judge = true;
       a.reduce = false;
@@ -293,12 +297,12 @@ int main(int argc, char** argv) {
   if (!parse(argc, argv, a)) {
     std::fprintf(stderr,
                  "test_generate [--seed N] [--count N] [--minutes M] [--jobs N] [--failures N] [--no-reduce] "
-                 "[--device] [--judge] "
+                 "[--device] [--judge] [--pairs] "
                  "[--print] [--files PATH]\n");
     return 2;
   }
   if (a.print) {
-    Program p = random_program(a.seed);
+    Program p = a.program(a.seed);
     const std::string wrong = check(p);
     std::printf("%s%s%s\n", to_text(p).c_str(), to_cpp(p).c_str(), wrong.c_str());
     return wrong.empty() ? 0 : 1;

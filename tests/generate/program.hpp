@@ -57,6 +57,7 @@ struct Node {
   std::vector<Node> kids = {};
   Type given = {};  ///< where the kind has one
   Type type = {};   ///< of the value; set by check()
+  int line = 0;     ///< of its statement in to_text(); set by set_lines()
 };
 
 enum class ParamKind : std::uint8_t { Mut, MutTiles, In, Scalar, Acc, Constant };
@@ -129,6 +130,8 @@ std::string check(Program&);
 bool records(const Node& body);
 
 std::string to_text(const Program&);
+/// Sets the line of every node. What is recorded then names these lines, as that of a user does those of its source.
+void set_lines(Program&);
 /// Throws std::runtime_error for text that to_text() would not write.
 Program from_text(std::string_view);
 std::string to_text(const Type&);

@@ -29,6 +29,11 @@ class Recorder {
   }
 
  private:
+  /// The line of the program's text, if lines have been set.
+  SourceLocation here(SourceLocation loc = SourceLocation::current()) const {
+    return line_ > 0 ? SourceLocation{"program", "generated", static_cast<std::uint32_t>(line_), 0} : loc;
+  }
+
   // ---- statements ---------------------------------------------------------------------------------------------------
 
   void block(const Node& n) {
@@ -42,6 +47,7 @@ class Recorder {
   Value read(std::int64_t var) { return lang::Tracer::current().read(variable(var)); }
 
   void statement(const Node& n) {
+    line_ = n.line;
     switch (n.kind) {
       case Kind::Body: return block(n);
       case Kind::Let: {
@@ -328,6 +334,7 @@ class Recorder {
   std::vector<lang::TensorRef> views_;
   std::vector<std::optional<lang::PieceRef>> scheduled_;
   std::vector<Var> vars_;
+  int line_ = 0;  ///< of the statement that is being recorded
 };
 
 }  // namespace

@@ -214,6 +214,19 @@ std::string to_text(const Program& p) {
   return out;
 }
 
+void set_lines(Program& p) {
+  int line = 1 + static_cast<int>(p.params.size() + p.views.size());
+  const auto set = [&](Node& body) {
+    ++line;  // of what precedes the body
+    each_node(body, [&](Node& n) {
+      if (info(n.kind).cls == KindClass::Statement) ++line;
+      n.line = line;
+    });
+  };
+  for (Function& f : p.functions) set(f.body);
+  set(p.body);
+}
+
 Program from_text(std::string_view text) {
   Reader r(text);
   Program p;

@@ -17,7 +17,7 @@ inline void want(bool ok, const char* what) {
 class ValueChecker {
  protected:
   explicit ValueChecker(Program& p) : p_(p) {}
-  static constexpr int kMostElements = 4096;
+  static constexpr int kMostElements = 16384;
   static bool power(int n) { return n > 0 && std::has_single_bit(static_cast<unsigned>(n)); }
   void shape(const Node& n, std::size_t numbers, std::size_t kids) {
     want(n.n.size() == numbers && n.kids.size() == kids, "the parts of a node");

@@ -42,8 +42,12 @@ TEST(Forms, AreWhatTheirTextsSay) {
   EXPECT_EQ(text_of(Form::ThreeBlocks), "max_occupancy=3");
   EXPECT_EQ(text_of(Form::TwoBlocks), "max_occupancy=2");
   EXPECT_EQ(text_of(Form::OneBlock), "max_occupancy=1");
+  EXPECT_EQ(text_of(Form::OneBlockMoreWarps), "max_occupancy=1 spread=2 limit=0");
   EXPECT_EQ(text_of(Form::FewerSteps), "max_latency=2 limit=0");
   EXPECT_EQ(text_of(Form::Pointers), "access=pointer limit=0");
+  EXPECT_EQ(text_of(Form::Views), "access=view limit=0");
+  EXPECT_EQ(text_of(Form::MoreWarpsPointers), "spread=2 access=pointer limit=0");
+  EXPECT_EQ(text_of(Form::WithoutHints), "limit=0 hints=0");
   EXPECT_EQ(text_of(Form::RolledMoreWarps), "roll=1 spread=2 limit=0");
   EXPECT_EQ(text_of(Form::RolledFallback), "ahead=0 pieces=1 guards=0 roll=1 pipeline=0 unmask=0 tiles=0 limit=0");
   EXPECT_EQ(text_of(Form::Quick),
@@ -62,6 +66,8 @@ TEST(Forms, LosePipeliningAfterOccupancyAndHintsLast) {
       if (step_of(form, cause) == number) found.push_back(form);
     return found;
   };
+  EXPECT_THAT(steps(Cause::Spills, 2), ElementsAre(ThreeBlocks, TwoBlocks, OneBlock, OneBlockMoreWarps));
+  EXPECT_THAT(steps(Cause::Spills, 3), ElementsAre(Views, Pointers, MoreWarpsPointers, WithoutHints));
   EXPECT_THAT(steps(Cause::Rejected, 1),
               ElementsAre(ThreeBlocks, TwoBlocks, OneBlock, FewerSteps, PlainStores, MoreWarps, MoreWarpsPlainStores));
   EXPECT_THAT(steps(Cause::Rejected, 2), ElementsAre(Pointers, Fallback));

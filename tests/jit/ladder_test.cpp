@@ -35,6 +35,7 @@ struct Try {
   int code, outcome;
   int occupancy = 0;
   unsigned shared = 0;
+  bool limited = false;  ///< its registers are
 };
 /// What best_form() makes of them: the forms that were made, in their order, and what it gives or throws.
 std::string tried(const std::vector<Try>& forms) {
@@ -49,7 +50,7 @@ std::string tried(const std::vector<Try>& forms) {
     const auto best = best_form(
         forms,
         [&](const Try& t) {
-          return Piece{{static_cast<std::byte>(t.code)}, t.form, {false, t.occupancy, 90}};
+          return Piece{{static_cast<std::byte>(t.code)}, t.form, {t.limited, t.occupancy, 90}};
         },
         [&](const Piece& p) {
           const std::lock_guard lock(mutex);
@@ -237,6 +238,19 @@ TEST(BestForm, TakesTheBestReportWhereTheChosenOneSpills) {
   EXPECT_EQ(tried({{Chosen, 1, 8}, {PlainStores, 1, 0}, {MoreWarps, 3, 4}, {OnePiece, 3, 0}}),
             ";warps; gives warps, the chosen form spills 8 bytes of a thread")
       << "the same code is made once";
+}
+
+TEST(BestForm, LowersTheOccupancyWhereAllOthersSpill) {
+  using enum Form;
+  EXPECT_EQ(tried({{Chosen, 1, 8}, {TwoBlocks, 2, 0}, {OneBlock, 3, 0}, {PlainStores, 4, 4}, {MoreWarps, 5, 6}}),
+            ";two_blocks;one_block;stores;warps; gives two_blocks, the chosen form spills 8 bytes of a thread");
+  EXPECT_EQ(tried({{Chosen, 1, 8}, {OneBlock, 2, 0}, {PlainStores, 3, 0}}),
+            ";stores; gives stores, the chosen form spills 8 bytes of a thread");
+  EXPECT_EQ(tried({{Chosen, 1, 8}, {OneBlock, 2, 6}, {PlainStores, 3, 4}, {OneBlockMoreWarps, 4, 6}}),
+            ";one_block;stores;one_block_warps; gives stores, the chosen form spills 8 bytes of a thread");
+  EXPECT_EQ(tried({{Chosen, 1, 80, 2, 100, true}, {OneBlock, 2, 0}, {PlainStores, 3, 48}}),
+            ";stores; gives stores, the chosen form spills 80 bytes of a thread")
+      << "the first step has forms without the limit";
 }
 
 TEST(BestForm, KeepsWhatItHasWhereTheOthersFail) {

@@ -127,6 +127,15 @@ TEST(Gemm, EpiloguesThatLoadTilesAreSeen) {
   EXPECT_EQ(epilogue_work<3>(residual(r)), EpilogueWork::Computes) << "one for the whole batch, of other extents";
 }
 
+TEST(Gemm, HowRowsLieIsSeen) {
+  const auto a = random_tensor<bf16>({64, 120}, 1), b = random_tensor<bf16>({120, 60}, 2);
+  EXPECT_TRUE(product_size(a, a.permute<1, 0>()).whole_rows);
+  EXPECT_FALSE(product_size(a, b).whole_rows) << "rows of 120 bytes";
+  EXPECT_TRUE(product_size(a, a.permute<1, 0>()).along_k);
+  EXPECT_FALSE(product_size(a, b).along_k);
+  EXPECT_FALSE(product_size(b.permute<1, 0>(), b).along_k);
+}
+
 TEST(Gemm, WhereRowsStartIsSeen) {
   const auto a = random_tensor<bf16>({64, 128}, 1), b = random_tensor<bf16>({128, 72}, 2);
   const auto starts = [](const ProductSize& s) { return std::pair(s.a, s.b); };

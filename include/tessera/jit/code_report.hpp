@@ -24,8 +24,12 @@ enum class Form : std::uint8_t {
   TensorCopies,          ///< every load and store is a tensor copy through shared memory
   MoreWarps,             ///< twice as many warps
   MoreWarpsPlainStores,  ///< both
+  OneBlockMoreWarps,     ///< one block on an SM, twice as many warps
   OnePiece,              ///< a block takes one piece
+  Views,                 ///< loads and stores through views, without tensor copies
   Pointers,              ///< loads and stores by pointers and masks, without views
+  MoreWarpsPointers,     ///< and twice as many warps
+  WithoutHints,          ///< warps, CTAs, occupancy and latency are left to the assembler
   RolledMoreWarps,       ///< products without tensor cores are loops over k; twice as many warps
   Fallback,              ///< no software pipelining of products or loads; a block takes one piece
   RolledFallback,        ///< and products without tensor cores are loops over k

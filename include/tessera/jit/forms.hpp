@@ -203,14 +203,17 @@ class Ladder {
     } catch (const std::exception&) {}  // there is code already
   }
 
-  /// The best of the forms for spills, if the code spills.
+  /// The best of the forms for spills, if the code spills: those of a step only if none of the steps before is enough.
+  /// Where registers were limited, the first step has forms that may have all of them.
   void improve(Best& best) {
     if (!spills_too_much(notes(best.made), best.prepared.asked.limited)) return;
     std::string reason = reason_of_spills(notes(best.made));
     const bool limited = best.prepared.asked.limited;
     const Form before = best.prepared.form;
     std::optional<Best> found(std::move(best));
-    take_best(found, step(Cause::Spills, 1), limited);
+    const int last = limited ? 1 : kLastStep;
+    for (int number = 1; number <= last && spills_too_much(notes(found->made), limited); ++number)
+      take_best(found, step(Cause::Spills, number), limited);
     best = std::move(*found);
     if (best.prepared.form != before) best.cause = Cause::Spills, best.reason = std::move(reason);
   }
@@ -247,8 +250,8 @@ class Ladder {
 
 /// Makes a kernel in the first of `forms` (things of which form_of() gives a Form), and looks at the report:
 /// - if fewer blocks fit on an SM than the form asks for, it is made for as many as fit;
-/// - if it spills, or its code would never end, the forms for spills are made, at the same time, and the best one is
-///   taken;
+/// - if it spills, or its code would never end, the steps of the ladder for spills are climbed until one does not: the
+///   forms of a step are made at the same time, and the best one of all is taken;
 /// - if the assembler rejects it, no form so far ends, or the assembler was stopped, the steps of the ladder for that
 ///   are climbed: the forms of a step are made at the same time, and the best accepted one is taken, as soon as there
 ///   is one that does not spill. The last step is tried only if nothing has been accepted. If nothing is, the first

@@ -54,6 +54,8 @@ struct ProductSize {
   RowStarts a = RowStarts::At64, b = RowStarts::At64;
   EpilogueWork epilogue = EpilogueWork::None;
   std::int64_t batch = 1;  ///< products of that size
+  bool whole_rows = true;  ///< rows of both operands are multiples of 16 bytes long
+  bool along_k = true;     ///< neighbours in memory are neighbours along k, in both operands
 
   /// Both operands can be loaded by tensor copies.
   bool copied() const { return a != RowStarts::Anywhere && b != RowStarts::Anywhere; }
@@ -69,11 +71,16 @@ struct ProductSize {
   /// Steps along k, of 128 bytes each.
   std::int64_t steps() const { return ceil_div(k * element_bytes, std::int64_t{128}); }
 };
+/// The axis of a matrix (the last two axes) along which its elements lie side by side, if there is one.
+template <Operand X>
+int contiguous_axis(const X& x) {
+  return x.stride(X::rank - 1) == 1 ? X::rank - 1 : X::rank - 2;
+}
 /// Where the rows of matrices start (the last two axes), from the distances between them.
 template <Operand X>
 RowStarts row_starts(const X& x) {
   constexpr int r = X::rank;
-  const int contiguous = x.stride(r - 1) == 1 ? r - 1 : r - 2;
+  const int contiguous = contiguous_axis(x);
   if (x.stride(contiguous) != 1) return RowStarts::Anywhere;
   std::int64_t bits = 0;
   for (int axis = 0; axis < r; ++axis)
@@ -88,8 +95,18 @@ RowStarts row_starts(const X& x) {
 template <Operand A, Operand B>
 ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1, EpilogueWork epilogue = EpilogueWork::None) {
   constexpr int size = static_cast<int>(sizeof(element_of<A>));
-  return {a.dim(A::rank - 2), b.dim(B::rank - 1), a.dim(A::rank - 1), size,
-          row_starts(a),      row_starts(b),      epilogue,           batch};
+  const int of_a = contiguous_axis(a), of_b = contiguous_axis(b);
+  const bool whole = a.dim(of_a) * size % 16 == 0 && b.dim(of_b) * size % 16 == 0;
+  return {a.dim(A::rank - 2),
+          b.dim(B::rank - 1),
+          a.dim(A::rank - 1),
+          size,
+          row_starts(a),
+          row_starts(b),
+          epilogue,
+          batch,
+          whole,
+          of_a == A::rank - 1 && of_b == B::rank - 2};
 }
 
 /// The operand on the left of the instruction, which takes multiples of 64 rows of it and of 8 columns of the other. In
@@ -160,12 +177,25 @@ inline bool suits(int row, const Target& target) {
   return target.clusters || (row < kPlainGemmRows && kGemmTiles[row].wave == 2);
 }
 
-/// The largest tile, in elements, for operands that no tensor copy can load: they pass through registers, beside the
-/// sums, and larger tiles spill.
+/// The largest tile, in elements, for operands that are loaded element by element: they pass through registers, beside
+/// the sums, and larger tiles spill.
 inline constexpr int kLargestTileWithoutCopies = 64 * 128;
+/// The largest tile where elements of 8 bits pass through registers to become neighbours along k, and where sums have
+/// 64 bits.
+inline constexpr int kLargestTileOfFewRegisters = 128 * 128;
+/// True if the operands are loaded whole vectors at a time. Tensor copies do that wherever rows end; where there are
+/// none, a row that ends within a vector is loaded element by element.
+inline bool loads_vectors(const ProductSize& size, const Target& target) {
+  return size.copied() && (target.overlaps || size.whole_rows);
+}
 /// True if a block of this tile keeps its sums in registers.
-inline bool fits(const GemmTile& t, const ProductSize& size) {
-  return size.copied() || t.m * t.n <= kLargestTileWithoutCopies;
+inline bool fits(const GemmTile& t, const ProductSize& size, const Target& target) {
+  // Warpgroups multiply 8-bit operands in shared memory whose neighbours are neighbours along k.
+  const bool moves_bytes = size.element_bytes == 1 && !(target.clusters && size.along_k);
+  const int most = !loads_vectors(size, target)            ? kLargestTileWithoutCopies
+                   : moves_bytes || size.element_bytes > 4 ? kLargestTileOfFewRegisters
+                                                           : t.m * t.n;
+  return t.m * t.n <= most;
 }
 
 /// False for tiles whose sums are transposed where the epilogue computes: what it loads is transposed, too. They were
@@ -239,7 +269,8 @@ inline int gemm_heuristic(const ProductSize& size, const Target& target, int row
   constexpr double kOverlaps = 0.97;
   const auto time = [&](int row) {
     const GemmTile& t = kGemmTiles[row];
-    return fits(t, size) && is_timed(t, size) ? gemm_time(t, size, target) : std::numeric_limits<double>::infinity();
+    return fits(t, size, target) && is_timed(t, size) ? gemm_time(t, size, target)
+                                                      : std::numeric_limits<double>::infinity();
   };
   const auto cost = [&](int row) {
     return time(row) * (row >= kPlainGemmRows && !kGemmTiles[row].persistent ? kOverlaps : 1);
@@ -275,7 +306,7 @@ inline bool copies_pay(const ProductSize& size, const Target& target) {
 }
 /// True if a product needs such copies in this row of the table, because its tile would spill, or if they pay.
 inline bool copies_rows(int row, const ProductSize& size, const Target& target) {
-  return target.gpu && !size.copied() && (row >= 0 ? !fits(kGemmTiles[row], size) : copies_pay(size, target));
+  return target.gpu && !size.copied() && (row >= 0 ? !fits(kGemmTiles[row], size, target) : copies_pay(size, target));
 }
 
 }  // namespace tessera::kernels

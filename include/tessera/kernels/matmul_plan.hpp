@@ -37,7 +37,7 @@ inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) 
   if (!target.gpu) return {0, 2};
   SplitPlan best{kSplitRows[0], 1};
   for (const int row : kSplitRows) {
-    if (row >= gemm_rows(size.element_bytes) || !suits(row, target) || !fits(kGemmTiles[row], size)) continue;
+    if (row >= gemm_rows(size.element_bytes) || !suits(row, target) || !fits(kGemmTiles[row], size, target)) continue;
     for (std::int64_t parts = 2; parts <= kMostSplits && size.steps() >= 8 * parts; ++parts)
       if (best.parts == 1 || split_time({row, parts}, size, target) < split_time(best, size, target))
         best = {row, parts};
@@ -89,7 +89,7 @@ inline MatmulPlan matmul_heuristic(const ProductSize& size, const Target& target
   const SplitPlan split = split_heuristic(size, target);
   const double in_parts = split_time(split, size, target), in_streams = stream_time(size, target);
   if (split.parts > 1 && in_parts < 0.97 * plan.time) plan = {MatmulWay::SplitK, split.row, split.parts, in_parts};
-  if (fits(kGemmTiles[kStreamRow], size) && in_streams < 0.94 * plan.time)
+  if (fits(kGemmTiles[kStreamRow], size, target) && in_streams < 0.94 * plan.time)
     plan = {MatmulWay::StreamK, kStreamRow, 1, in_streams};
   return plan;
 }

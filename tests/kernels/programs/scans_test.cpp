@@ -178,5 +178,12 @@ TEST_F(Scans, OfChunksBesideProductsCompile) {
   expect_good_code({ElementType::f32, {32, 256}, 0, false, ScanFunction::Sum, ScanPlace::Alone}, 90);
 }
 
+/// With four blocks on an SM a thread has 64 registers, because the assembler adds four warps for tensor copies.
+TEST_F(Scans, BesideProductsOfFewRowsLeaveThreadsRegisters) {
+  EXPECT_EQ(
+      report_of({ElementType::i8, {8, 1}, 0, true, ScanFunction::Largest, ScanPlace::Masks}, 90).notes.resources.stack,
+      0u);
+}
+
 }  // namespace
 }  // namespace tessera::test

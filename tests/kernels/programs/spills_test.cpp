@@ -94,6 +94,9 @@ struct Product {
     };
     s.a = starts(a * bytes), s.b = starts(b * bytes);
     s.batch = batch;
+    // Copies start at multiples of `unit` elements, but are as long as the operands.
+    s.whole_rows = (a_transposed ? m : k) * bytes % 16 == 0 && (b_transposed ? k : n) * bytes % 16 == 0;
+    s.along_k = !a_transposed && b_transposed;
     return s;
   }
   std::vector<Matrix> matrices() const {
@@ -252,6 +255,13 @@ TEST_F(Spills, NoFormThatAPlanChoosesSpills) {
   }
 }
 
+/// Neighbours along k of 8 bits are far apart in shared memory, and take registers to come together.
+TEST_F(Spills, OperandsOf8BitsMayLieByColumns) {
+  const Product both{1, 13120, 1024, 64, true, true}, left{8, 35, 2664, 64, true, false};
+  EXPECT_EQ((whole<f8e4m3, f8e4m3, 3>(120, both).notes.resources.stack), 0u);
+  EXPECT_EQ((batched<i8, i8, 3>(120, left).notes.resources.stack), 0u);
+}
+
 /// The shape of which every type had tiles of 256x256, which spilled.
 TEST(ProductPlans, RowsOfOddLengthAreCopiedOrHaveSmallTiles) {
   const Target h200{true, 132, true, true};
@@ -264,6 +274,26 @@ TEST(ProductPlans, RowsOfOddLengthAreCopiedOrHaveSmallTiles) {
     const GemmTile& copied = kGemmTiles[gemm_heuristic(size.of_copies(), h200)];
     EXPECT_GT(copied.m * copied.n, kLargestTileWithoutCopies) << bytes;
   }
+}
+TEST(ProductPlans, WhatPassesThroughRegistersHasSmallerTiles) {
+  const Target hopper{true, 132, true, true}, ampere{true, 108, false, false}, consumer{true, 170, false, true};
+  const auto elements = [](ProductSize size, const Target& target) {
+    const GemmTile& t = kGemmTiles[gemm_heuristic(size, target)];
+    EXPECT_TRUE(fits(t, size, target));
+    return t.m * t.n;
+  };
+  ProductSize bytes{4096, 4096, 4096, 1};
+  EXPECT_GT(elements(bytes, hopper), 128 * 128);
+  EXPECT_EQ(elements(bytes, ampere), 128 * 128) << "its warps take operands from registers";
+  EXPECT_EQ(elements(bytes, consumer), 128 * 128);
+  bytes.along_k = false;
+  EXPECT_EQ(elements(bytes, hopper), 128 * 128) << "neighbours along k are brought together in registers";
+  EXPECT_EQ(elements({4096, 4096, 4096, 8}, hopper), 128 * 128) << "a sum of f64 takes two registers";
+  ProductSize ragged{4096, 4096, 4095, 2};
+  ragged.whole_rows = false;
+  EXPECT_GT(elements(ragged, hopper), 128 * 128) << "tensor copies load it";
+  EXPECT_EQ(elements(ragged, ampere), kLargestTileWithoutCopies);
+  EXPECT_GT(elements({4096, 4096, 4096, 2}, ampere), kLargestTileWithoutCopies);
 }
 TEST(ProductPlans, OperandsAreCopiedWhereThatPays) {
   const Target h200{true, 132, true, true}, cpu{};

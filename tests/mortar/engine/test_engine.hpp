@@ -2,6 +2,7 @@
 #pragma once
 #include <cmath>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,23 @@ struct Heard {
     };
   }
 };
+
+/// Ids of ordinary tokens.
+inline std::vector<TokenId> some_ids(std::size_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<TokenId> ids(count);
+  for (TokenId& id : ids) id = static_cast<TokenId>(random() % 340);
+  return ids;
+}
+/// A request whose answer has max_tokens tokens.
+inline Request some_request(std::size_t prompt, std::int64_t max_tokens, std::uint32_t seed = 1) {
+  Request r;
+  r.ids = some_ids(prompt, seed);
+  r.max_tokens = max_tokens;
+  r.ignore_eos = true;
+  r.sampling.seed = seed;
+  return r;
+}
 
 inline Heard answer(Engine& engine, Request request) {
   Heard heard;

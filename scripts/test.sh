@@ -172,9 +172,9 @@ get_nvidia_packages() {
 
 # What the texts of Mortar are compared with, into the same environment; of dashscope only the vocabulary of Qwen is used.
 get_text_packages() {
-  local python=$TESSERA_PYTHON pins=(tokenizers==0.23.3 jinja2==3.1.6 openai==3.57.0 anthropic==2.14.0 schemathesis==4.32.5) vocabulary=dashscope==2.0.2
+  local python=$TESSERA_PYTHON pins=(tokenizers==0.23.3 jinja2==3.1.6 llguidance==1.9.1 openai==3.57.0 anthropic==2.14.0 schemathesis==4.32.5) vocabulary=dashscope==2.0.2
   local done_file=${TESSERA_PYTHON%/bin/python}/text-pins
-  say "Hugging Face tokenizers, Jinja2, Qwen's vocabulary, and clients of the server from PyPI (${pins[*]} $vocabulary)"
+  say "Hugging Face tokenizers, Jinja2, llguidance, Qwen's vocabulary, and clients of the server from PyPI (${pins[*]} $vocabulary)"
   # With this setting, tests that need the clients fail instead of being skipped.
   export MORTAR_REQUIRE_CLIENTS=1
   [ "$(cat "$done_file" 2>/dev/null)" != "${pins[*]} $vocabulary" ] || return 0

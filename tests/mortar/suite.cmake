@@ -50,6 +50,9 @@ if(mortar_python)
                                                 $<TARGET_FILE:mortar_text_oracle> --count ${cases})
     set_tests_properties(mortar.${part}_oracle PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
   endforeach()
+  add_test(NAME mortar.grammar_oracle COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/grammar/grammar_oracle.py
+                                              $<TARGET_FILE:mortar_grammar_oracle>)
+  set_tests_properties(mortar.grammar_oracle PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endif()
 
 # HTTP over loopback sockets; also for the thread sanitizer.

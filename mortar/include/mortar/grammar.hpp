@@ -73,9 +73,9 @@ class Grammar {
   static Grammar from_choice(std::span<const std::string> choices, const GrammarLimits& limits = {});
   /// The answer is any JSON object.
   static Grammar json_object();
-  /// `tools`: a JSON array as the OpenAI API has it ({"type": "function", "function": {"name": ..., "parameters": ...}},
-  /// or the functions alone). Throws RequestError as from_json_schema, with paths as `/0/function/parameters/...`, and
-  /// if `options.name` is not among them.
+  /// `tools`: a JSON array as the OpenAI API has it ({"type": "function", "function": {"name": ..., "parameters":
+  /// ...}}, or the functions alone). Throws RequestError as from_json_schema, with paths as
+  /// `/0/function/parameters/...`, and if `options.name` is not among them.
   static Grammar from_tools(std::string_view tools, const ToolGrammarOptions& options = {},
                             const GrammarLimits& limits = {});
 
@@ -91,7 +91,8 @@ class Grammar {
 
 struct ConstraintOptions {
   std::optional<TokenId> begins_after = {};  ///< unrestricted up to this token (</think>); then up to two newlines may
-                                             ///< precede the answer. Absent: restricted at once
+                                             ///< precede the answer. A token that begins a call ends the thinking too.
+                                             ///< Absent: restricted at once
   std::optional<TokenId> triggered_by = {};  ///< unrestricted up to this token (<tool_call>) and again after the call;
                                              ///< for grammars of CallChoice::Auto. Text between calls stays free
   std::vector<TokenId> eos = {};             ///< ids that end the answer; at least one

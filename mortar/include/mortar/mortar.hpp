@@ -4,6 +4,7 @@
 #include "mortar/constraint.hpp"
 #include "mortar/engine.hpp"
 #include "mortar/errors.hpp"
+#include "mortar/grammar.hpp"
 #include "mortar/model.hpp"
 #include "mortar/sampling.hpp"
 #include "mortar/tokenizer.hpp"

@@ -1,3 +1,4 @@
+// Operations on sets of code points: ranges stay sorted and disjoint.
 #include "grammar/char_set.hpp"
 
 #include <algorithm>
@@ -21,7 +22,8 @@ CharSet CharSet::word() {
 
 CharSet CharSet::space() {
   CharSet set('\t', '\r');
-  for (const char32_t c : {U' ', U'\u00A0', U'\u1680', U'\u2028', U'\u2029', U'\u202F', U'\u205F', U'\u3000', U'\uFEFF'})
+  for (const char32_t c :
+       {U' ', U'\u00A0', U'\u1680', U'\u2028', U'\u2029', U'\u202F', U'\u205F', U'\u3000', U'\uFEFF'})
     set.add(c, c);
   set.add(0x2000, 0x200A);
   return set;

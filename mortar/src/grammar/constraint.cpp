@@ -68,7 +68,10 @@ class GrammarConstraint final : public TokenConstraint {
 
   bool accept(TokenId id) override {
     if (stage_ == Stage::Before) {
-      if (id == shared_->options.begins_after) begin(true);
+      if (id == shared_->options.begins_after)
+        begin(true);
+      else if (is_begin_of_call(id))
+        begin_call(id);
       return true;
     }
     if (stage_ == Stage::Free) {
@@ -102,6 +105,18 @@ class GrammarConstraint final : public TokenConstraint {
       stage_ = Stage::Free;
     else
       enter(after_thinking);
+  }
+  /// A call also ends the thinking.
+  bool is_begin_of_call(TokenId id) const {
+    const auto& ids = shared_->token_ids;
+    return id == shared_->options.triggered_by ||
+           (!shared_->options.triggered_by.has_value() && std::find(ids.begin(), ids.end(), id) != ids.end());
+  }
+  void begin_call(TokenId id) {
+    enter(false);
+    if (shared_->options.triggered_by.has_value() || advance(id)) return;
+    stage_ = Stage::Before;  // another token of calls, without their beginning
+    threads_.clear();
   }
   void enter(bool after_thinking) {
     const grammar::Program& program = shared_->program();

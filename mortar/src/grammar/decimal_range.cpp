@@ -1,3 +1,4 @@
+// Ranges of numbers, digit by digit: each bound is followed until a digit differs from it.
 #include "grammar/decimal_range.hpp"
 
 #include <algorithm>
@@ -45,9 +46,7 @@ std::string same_length(const std::string& low, const std::string& high) {
   return low.substr(0, shared) + either(parts);
 }
 
-bool is_less(const std::string& a, const std::string& b) {
-  return a.size() != b.size() ? a.size() < b.size() : a < b;
-}
+bool is_less(const std::string& a, const std::string& b) { return a.size() != b.size() ? a.size() < b.size() : a < b; }
 
 /// Whole numbers from `low` on, up to `high` if there is one.
 Text naturals(const std::string& low, const Text& high) {
@@ -71,7 +70,7 @@ std::string plus_one(std::string whole) {
   return whole;
 }
 
-/// Of a number above zero.
+/// The number before one that is not zero.
 std::string minus_one(std::string whole) {
   std::size_t i = whole.size();
   while (whole[i - 1] == '0') whole[--i] = '9';
@@ -95,7 +94,8 @@ Bound after_digit(const Bound& bound, char digit) {
 }
 
 bool may_end(const Bound& low, const Bound& high) {
-  return (!low.has_value() || (low->digits.empty() && !low->is_exclusive)) && !(high.has_value() && high->excludes_zero());
+  return (!low.has_value() || (low->digits.empty() && !low->is_exclusive)) &&
+         !(high.has_value() && high->excludes_zero());
 }
 
 /// One or more digits of a fraction between the bounds.
@@ -113,8 +113,10 @@ Text fraction_digits(const Bound& low, const Bound& high) {
     const Bound low_after = after_digit(low, digit), high_after = after_digit(high, digit);
     const Text more = fraction_digits(low_after, high_after);
     const bool ends = may_end(low_after, high_after);
-    if (more.has_value()) parts.push_back(digit + ("(?:" + *more + ')') + (ends ? "?" : ""));
-    else if (ends) parts.push_back({digit});
+    if (more.has_value())
+      parts.push_back(digit + ("(?:" + *more + ')') + (ends ? "?" : ""));
+    else if (ends)
+      parts.push_back({digit});
   };
   const bool low_counts = low.has_value(), high_counts = high.has_value();
   if (first > last) return std::nullopt;

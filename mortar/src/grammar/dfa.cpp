@@ -1,3 +1,4 @@
+// The subset construction, the removal of states without a match, and lengths of strings.
 #include "grammar/dfa.hpp"
 
 #include <algorithm>
@@ -100,7 +101,8 @@ class Determinizer {
     std::vector<States> reached(dfa_.classes);
     for (const std::uint32_t n : sets_[s]) {
       const NfaState& state = nfa_[n];
-      for (std::size_t c = dfa_.class_of[state.low]; c <= dfa_.class_of[state.high]; ++c) reached[c].push_back(state.next);
+      for (std::size_t c = dfa_.class_of[state.low]; c <= dfa_.class_of[state.high]; ++c)
+        reached[c].push_back(state.next);
     }
     for (States& states : reached) {
       budget_.spend(states.size() + 1);
@@ -238,7 +240,8 @@ LengthTable::LengthTable(const Dfa& dfa, std::uint32_t min, std::uint32_t max, B
   const auto at = [&](std::uint32_t count, std::uint32_t state) { return std::size_t{count} * states_ + state; };
   for (std::uint32_t count = last + 1; count-- > 0;) {
     if (max == kUnbounded && count == last) continue;
-    for (std::uint32_t s = 0; s < states_; ++s) {  // code points begin here; inner states follow those of the next count
+    for (std::uint32_t s = 0; s < states_;
+         ++s) {  // code points begin here; inner states follow those of the next count
       if (!dfa.boundary[s]) continue;
       bool viable = dfa.accepts[s] && count >= min;
       for (const std::uint32_t t : after[s]) viable = viable || (count < last && viable_[at(count + 1, t)]);

@@ -43,7 +43,7 @@ class LengthTable {
   static constexpr std::uint32_t kUnbounded = 0xFFFFFFFF;
   /// Strings have `min` to `max` code points. Spends a step for each pair of state and count.
   LengthTable(const Dfa& dfa, std::uint32_t min, std::uint32_t max, Budget& budget);
-  /// Of an automaton that accepts strings of every length, at every boundary of a code point.
+  /// For an automaton that accepts strings of every length, at every boundary of a code point.
   LengthTable(std::uint32_t min, std::uint32_t max) : min_(min), max_(max), states_(0) {}
   std::uint32_t min() const { return min_; }
   std::uint32_t max() const { return max_; }

@@ -1,3 +1,4 @@
+// Grammars of JSON in general: any value, white space, numbers; and the entry points for schemas.
 #include "grammar/grammar_state.hpp"
 #include "grammar/schema_compiler.hpp"
 
@@ -10,8 +11,10 @@ void require_source_size(std::size_t bytes, const GrammarLimits& limits) {
 }
 
 Pc JsonPieces::expression(const std::string& text, Pc next) {
-  return program_.dfa(program_.shared_dfa(text, [&] { return *make_dfa(parse_regex(text, "schema", budget_), Spelling::Raw, budget_); }),
-                      next);
+  return program_.dfa(
+      program_.shared_dfa(text,
+                          [&] { return *make_dfa(parse_regex(text, "schema", budget_), Spelling::Raw, budget_); }),
+      next);
 }
 
 Pc JsonPieces::space(Pc next) { return expression("(?: |\n(?: {0,40}|\t{0,10}))?", next); }

@@ -1,3 +1,4 @@
+// JSON text to trees and back.
 #include "grammar/json_value.hpp"
 
 #include <algorithm>

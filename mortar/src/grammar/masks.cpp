@@ -1,3 +1,4 @@
+// Masks: what is known, slices of strings, and walks over the trie of tokens.
 #include "grammar/masks.hpp"
 
 #include <algorithm>
@@ -7,10 +8,10 @@
 namespace mortar::grammar {
 namespace {
 
-constexpr std::size_t kLongestKey = 4096;     // words; a mask with a longer one is not kept
-constexpr std::size_t kFewTokens = 1024;      // a mask of fewer is kept as their ids
-constexpr std::uint32_t kSliceFrom = 48;      // tokens of a subtree; smaller ones are walked
-constexpr std::uint32_t kEnd = 0xFFFFFFFF;    // ends the edges of a node in a key
+constexpr std::size_t kLongestKey = 4096;   // words; a mask with a longer one is not kept
+constexpr std::size_t kFewTokens = 1024;    // a mask of fewer is kept as their ids
+constexpr std::uint32_t kSliceFrom = 48;    // tokens of a subtree; smaller ones are walked
+constexpr std::uint32_t kEnd = 0xFFFFFFFF;  // ends the edges of a node in a key
 
 }  // namespace
 
@@ -76,7 +77,7 @@ MaskMaker::Body MaskMaker::body_of(const Thread& thread) const {
   return {nullptr, 0, 0, nullptr};
 }
 
-/// Counts that no single token can tell apart are one.
+/// Counts that no single token can distinguish share a key.
 std::uint32_t MaskMaker::item_key(Pc ret, std::uint32_t count) const {
   const Instruction& i = program_.at(ret);
   if (i.op != Op::Item) return count;
@@ -302,7 +303,8 @@ bool MaskMaker::first_bytes(const Threads& threads, std::array<bool, 256>& allow
       allowed[static_cast<std::uint8_t>(program_.text_of(i.a)[thread.sub])] = true;
     } else if (i.op == Op::Names) {
       const Trie& trie = program_.names_of(i.a).trie;
-      for (std::uint32_t c = thread.sub + 1; c < trie.after(thread.sub); c = trie.after(c)) allowed[trie.byte(c)] = true;
+      for (std::uint32_t c = thread.sub + 1; c < trie.after(thread.sub); c = trie.after(c))
+        allowed[trie.byte(c)] = true;
     } else if (i.op == Op::Dfa || i.op == Op::Counted) {
       const Dfa& dfa = program_.dfa_of(i.a);
       for (std::size_t byte = 0; byte < 256; ++byte) {
@@ -340,7 +342,7 @@ void MaskMaker::walk(const Trie& trie, std::uint32_t node, std::size_t depth, co
   }
 }
 
-/// The same for a single thread in an automaton, without copies of threads as long as it stays there.
+/// As walk(), for a single thread in an automaton: without copies of threads as long as it stays there.
 template <class Emit>
 void MaskMaker::walk_dfa(const Trie& trie, std::uint32_t node, const Thread& thread, std::size_t depth,
                          const Emit& emit) {

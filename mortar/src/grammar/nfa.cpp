@@ -1,3 +1,4 @@
+// Pieces of expressions as states over bytes.
 #include "grammar/nfa.hpp"
 
 #include <algorithm>
@@ -70,7 +71,8 @@ std::uint32_t Nfa::repeat(const Regex& regex, std::uint32_t next) {
 std::uint32_t Nfa::chars(const CharSet& set, std::uint32_t next) {
   if (set.ranges().size() == 1) {  // the usual one, which needs neither cutting nor escapes
     const auto [first, last] = set.ranges()[0];
-    const bool escaped = spelling_ == Spelling::Json && (first < 0x20 || (first <= '"' && last >= '"') || (first <= '\\' && last >= '\\'));
+    const bool escaped = spelling_ == Spelling::Json &&
+                         (first < 0x20 || (first <= '"' && last >= '"') || (first <= '\\' && last >= '\\'));
     if (last < 0x80 && !escaped)
       return add({Kind::Bytes, static_cast<std::uint8_t>(first), static_cast<std::uint8_t>(last), false, next});
   }
@@ -84,7 +86,8 @@ std::uint32_t Nfa::chars(const CharSet& set, std::uint32_t next) {
   }
   const CharSet plain = set.without(special);
   for (const CharRange& range : plain.ranges()) utf8(range.first, range.last, next, starts);
-  if (const CharSet escaped = special.without(set.inverted()); !escaped.empty()) starts.push_back(escapes(escaped, next));
+  if (const CharSet escaped = special.without(set.inverted()); !escaped.empty())
+    starts.push_back(escapes(escaped, next));
   return any_of(starts);
 }
 

@@ -1,3 +1,4 @@
+// Building programs, and the checks when one is complete.
 #include "grammar/program.hpp"
 
 #include <algorithm>
@@ -19,8 +20,9 @@ std::shared_ptr<const Dfa> unowned(const Dfa& dfa) { return {std::shared_ptr<con
 }  // namespace
 
 const Dfa& free_body() {
-  static const Dfa dfa = make_body(R"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u(?:[0-9a-cA-Ce-fE-F][0-9a-fA-F]{3}|[dD][0-7])"
-                                   R"([0-9a-fA-F]{2}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})))*)");
+  static const Dfa dfa =
+      make_body(R"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u(?:[0-9a-cA-Ce-fE-F][0-9a-fA-F]{3}|[dD][0-7])"
+                R"([0-9a-fA-F]{2}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})))*)");
   return dfa;
 }
 
@@ -61,7 +63,8 @@ Pc Program::other_name(const std::vector<std::string>& taken, Pc next) {
   const Dfa& dfa = key_body();
   const auto fits = [&dfa](const std::string& name) {  // others have escapes, and are different anyway
     std::uint32_t s = 0;
-    for (std::size_t i = 0; i < name.size() && s != Dfa::kDead; ++i) s = dfa.step(s, static_cast<std::uint8_t>(name[i]));
+    for (std::size_t i = 0; i < name.size() && s != Dfa::kDead; ++i)
+      s = dfa.step(s, static_cast<std::uint8_t>(name[i]));
     return s != Dfa::kDead;
   };
   std::copy_if(taken.begin(), taken.end(), std::back_inserter(names.texts), fits);
@@ -132,7 +135,8 @@ void Program::finish(Pc root, const std::vector<std::string>& rule_names) {
   root_after_newlines_ = split({one, text("\n", one)});
   reject_left_recursion(rule_names);
   find_live();
-  if (!live_[root]) throw RequestError("no answer is possible: every way to complete a value needs another one within it");
+  if (!live_[root])
+    throw RequestError("no answer is possible: every way to complete a value needs another one within it");
   budget_ = nullptr;
 }
 

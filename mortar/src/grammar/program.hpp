@@ -61,7 +61,9 @@ class Program {
   Pc names(std::vector<std::string> texts, Pc next);  ///< at least one
   Pc other_name(const std::vector<std::string>& names, Pc next);
   Pc dfa(std::uint32_t number, Pc next) { return add({Op::Dfa, number, 0, next}); }
-  Pc body(std::uint32_t number, LengthTable lengths, Pc next) { return with_lengths(Op::Body, number, std::move(lengths), next); }
+  Pc body(std::uint32_t number, LengthTable lengths, Pc next) {
+    return with_lengths(Op::Body, number, std::move(lengths), next);
+  }
   Pc counted(std::uint32_t number, LengthTable lengths, Pc next) {
     return with_lengths(Op::Counted, number, std::move(lengths), next);
   }
@@ -81,10 +83,10 @@ class Program {
   }
   std::uint32_t add_dfa(Dfa dfa);
   std::uint32_t add_bounds(Bounds bounds);
-  std::uint32_t add_rule();                           ///< without a beginning yet
+  std::uint32_t add_rule();  ///< without a beginning yet
   void set_rule(std::uint32_t rule, Pc begin) { rules_[rule] = begin; }
-  /// Throws RequestError if a rule calls itself before it reads anything, or no answer is possible. `rule_names` are for
-  /// messages.
+  /// Throws RequestError if a rule calls itself before it reads anything, or no answer is possible. `rule_names` are
+  /// for messages.
   void finish(Pc root, const std::vector<std::string>& rule_names);
 
   const Instruction& at(Pc pc) const { return code_[pc]; }

@@ -1,3 +1,4 @@
+// The parser of regular expressions.
 #include "grammar/regex.hpp"
 
 #include <algorithm>
@@ -26,7 +27,8 @@ class Parser {
 
  private:
   [[noreturn]] void fail(std::size_t at, std::string_view what) const {
-    throw RequestError(tessera::concat(name_, ": offset ", at, " of '", text::replace_invalid_utf8(text_), "': ", what));
+    throw RequestError(
+        tessera::concat(name_, ": offset ", at, " of '", text::replace_invalid_utf8(text_), "': ", what));
   }
   bool done() const { return at_ == text_.size(); }
   bool next_is(char c) const { return !done() && text_[at_] == c; }
@@ -142,7 +144,8 @@ class Parser {
         fail(begin, "modifiers of groups are not supported");
       }
     }
-    if (++depth_ > kDeepestGroup) fail(begin, tessera::concat("more than ", kDeepestGroup, " groups within each other"));
+    if (++depth_ > kDeepestGroup)
+      fail(begin, tessera::concat("more than ", kDeepestGroup, " groups within each other"));
     Regex inner = alternatives();
     --depth_;
     if (!take(")")) fail(begin, "'(' without ')'");

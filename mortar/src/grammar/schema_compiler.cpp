@@ -1,3 +1,4 @@
+// Schemas to programs: references, alternatives, constants, numbers and strings.
 #include "grammar/schema_compiler.hpp"
 
 #include <algorithm>
@@ -48,8 +49,9 @@ Pc SchemaCompiler::value(const JsonValue& schema, const std::string& path, Pc ne
 
 Pc SchemaCompiler::reference(const JsonValue& schema, const std::string& path, Pc next) {
   if (restricts(schema, "$ref")) {
-    JsonValue joined = document_.merge(without(schema, "$ref"), JsonValue{.kind = Kind::Object, .text = {}, .items = {},
-                                                                          .fields = {{"$ref", *schema.find("$ref")}}}, path);
+    JsonValue joined = document_.merge(
+        without(schema, "$ref"),
+        JsonValue{.kind = Kind::Object, .text = {}, .items = {}, .fields = {{"$ref", *schema.find("$ref")}}}, path);
     return value(joined, path, next);
   }
   const SchemaDocument::Target target = document_.resolve(*schema.find("$ref"), path);
@@ -91,7 +93,8 @@ void SchemaCompiler::require_disjoint(const JsonValue& branches, const std::stri
 
 Pc SchemaCompiler::constants(const JsonValue& schema, const JsonValue& values, const std::string& path, Pc next) {
   for (const auto& [name, value] : schema.fields) {
-    if (keyword_of(name) == Keyword::Assertion && name != "enum" && name != "const" && name != "type" && name != "nullable")
+    if (keyword_of(name) == Keyword::Assertion && name != "enum" && name != "const" && name != "type" &&
+        name != "nullable")
       fail_schema(path_of(path, name), "the keyword is not supported beside enum or const");
   }
   const TypeSet types = document_.types_of(without(without(schema, "enum"), "const"), path);
@@ -188,7 +191,8 @@ SchemaCompiler::Strings SchemaCompiler::strings(const JsonValue& schema, const s
   Bounds bounds = bounds_of(schema, "minLength", "maxLength", path);
   const JsonValue *pattern = schema.find("pattern"), *format = schema.find("format");
   if (pattern == nullptr && format == nullptr) return {std::nullopt, {bounds.min, bounds.max}};
-  if (pattern != nullptr && format != nullptr) fail_schema(path_of(path, "format"), "the keyword is not supported beside pattern");
+  if (pattern != nullptr && format != nullptr)
+    fail_schema(path_of(path, "format"), "the keyword is not supported beside pattern");
   const char* keyword = pattern != nullptr ? "pattern" : "format";
   const std::string at = path_of(path, keyword);
   const JsonValue& given = pattern != nullptr ? *pattern : *format;

@@ -60,7 +60,7 @@ class SchemaCompiler {
 
   /// Reads a value that the whole schema accepts, and goes on at `next`.
   Pc root(Pc next);
-  /// The same of a schema within it. finish_rules() must follow.
+  /// Reads a value that a schema within it accepts. finish_rules() must follow.
   Pc value(const JsonValue& schema, const std::string& path, Pc next);
   void finish_rules();
   SchemaDocument& document() { return document_; }

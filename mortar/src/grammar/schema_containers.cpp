@@ -36,7 +36,8 @@ Pc SchemaCompiler::array(const JsonValue& schema, const std::string& path, Pc ne
   const JsonValue *item = schema.find("items"), *prefix = schema.find("prefixItems");
   if (item != nullptr && item->is(Kind::Array))
     fail_schema(path_of(path, "items"), "an array of schemas is not supported; use prefixItems");
-  if (prefix != nullptr && !prefix->is(Kind::Array)) fail_schema(path_of(path, "prefixItems"), "expected an array of schemas");
+  if (prefix != nullptr && !prefix->is(Kind::Array))
+    fail_schema(path_of(path, "prefixItems"), "expected an array of schemas");
   const auto fixed = static_cast<std::uint32_t>(prefix == nullptr ? 0 : prefix->items.size());
   const bool is_closed = item != nullptr ? item->is(Kind::False) : fixed > 0 && bounds.min <= fixed;
   if (is_closed) {
@@ -112,9 +113,11 @@ Pc SchemaCompiler::object(const JsonValue& schema, const std::string& path, Pc n
     more = &any;
   }
   if (more != nullptr && more->is(Kind::False)) more = nullptr;
-  const auto required = static_cast<std::uint32_t>(std::count_if(fields.begin(), fields.end(), [](const Property& p) { return p.required; }));
+  const auto required = static_cast<std::uint32_t>(
+      std::count_if(fields.begin(), fields.end(), [](const Property& p) { return p.required; }));
   const Bounds bounds = bounds_of(schema, "minProperties", "maxProperties", path);
-  if (bounds.min > required) fail_schema(path_of(path, "minProperties"), "more than the required properties is not supported");
+  if (bounds.min > required)
+    fail_schema(path_of(path, "minProperties"), "more than the required properties is not supported");
   if (bounds.max < fields.size() || (more != nullptr && bounds.max != Bounds::kUnbounded))
     fail_schema(path_of(path, "maxProperties"), "less than all properties is not supported");
   std::vector<std::string> taken;  // also of properties that are never there
@@ -131,8 +134,8 @@ Pc SchemaCompiler::members(const std::vector<Property>& fields, const JsonValue*
                            const std::vector<std::string>& taken_names, const std::string& path, Pc end) {
   const Pc close = pieces_.space(end);
   constexpr Pc kNone = 0xFFFFFFFF;
-  Pc key = kNone;  // of the members from here on, behind the comma and its space
-  Pc after = close;   // behind a member: the end if nothing required is missing, or a comma and the next one
+  Pc key = kNone;    // of the members from here on, behind the comma and its space
+  Pc after = close;  // behind a member: the end if nothing required is missing, or a comma and the next one
   bool may_end = true;
   if (more != nullptr) {
     std::vector<std::string> taken;
@@ -182,7 +185,9 @@ Pc SchemaCompiler::map(const JsonValue& schema, const std::string& path, Pc end)
     const bool is_supported = patterns->is(Kind::Object) && patterns->fields.size() == 1 && names == nullptr &&
                               (more == nullptr || more->is(Kind::False));
     if (!is_supported)
-      fail_schema(key_path, "only one pattern, without propertyNames and with additionalProperties absent or false, is supported");
+      fail_schema(
+          key_path,
+          "only one pattern, without propertyNames and with additionalProperties absent or false, is supported");
     key_schema.fields.emplace_back("pattern", JsonValue{.kind = Kind::String, .text = patterns->fields[0].first});
     inner = &patterns->fields[0].second;
     inner_path = path_of(key_path, patterns->fields[0].first);

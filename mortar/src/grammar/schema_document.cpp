@@ -1,3 +1,4 @@
+// Keywords, types and references of schemas.
 #include "grammar/schema_document.hpp"
 
 #include <algorithm>
@@ -15,16 +16,49 @@ using Kind = JsonValue::Kind;
 constexpr int kDeepest = 60;  // references within references, of schemas that are compared
 
 constexpr std::string_view kApplicators[] = {"$ref", "allOf", "anyOf", "oneOf"};
-constexpr std::string_view kAssertions[] = {
-    "type",          "enum",          "const",         "nullable",  "properties",       "required",
-    "items",         "prefixItems",   "minItems",      "maxItems",  "additionalProperties", "minProperties",
-    "maxProperties", "propertyNames", "patternProperties", "minLength", "maxLength",    "pattern",
-    "format",        "minimum",       "maximum",       "exclusiveMinimum", "exclusiveMaximum"};
-constexpr std::string_view kUnsupported[] = {
-    "not",           "if",            "then",          "else",          "dependentSchemas", "dependentRequired",
-    "dependencies",  "unevaluatedItems", "unevaluatedProperties", "contains", "minContains", "maxContains",
-    "uniqueItems",   "multipleOf",    "additionalItems", "$dynamicRef", "$recursiveRef",    "extends",
-    "disallow",      "divisibleBy"};
+constexpr std::string_view kAssertions[] = {"type",
+                                            "enum",
+                                            "const",
+                                            "nullable",
+                                            "properties",
+                                            "required",
+                                            "items",
+                                            "prefixItems",
+                                            "minItems",
+                                            "maxItems",
+                                            "additionalProperties",
+                                            "minProperties",
+                                            "maxProperties",
+                                            "propertyNames",
+                                            "patternProperties",
+                                            "minLength",
+                                            "maxLength",
+                                            "pattern",
+                                            "format",
+                                            "minimum",
+                                            "maximum",
+                                            "exclusiveMinimum",
+                                            "exclusiveMaximum"};
+constexpr std::string_view kUnsupported[] = {"not",
+                                             "if",
+                                             "then",
+                                             "else",
+                                             "dependentSchemas",
+                                             "dependentRequired",
+                                             "dependencies",
+                                             "unevaluatedItems",
+                                             "unevaluatedProperties",
+                                             "contains",
+                                             "minContains",
+                                             "maxContains",
+                                             "uniqueItems",
+                                             "multipleOf",
+                                             "additionalItems",
+                                             "$dynamicRef",
+                                             "$recursiveRef",
+                                             "extends",
+                                             "disallow",
+                                             "divisibleBy"};
 
 template <std::size_t N>
 bool contains(const std::string_view (&names)[N], std::string_view name) {
@@ -33,7 +67,8 @@ bool contains(const std::string_view (&names)[N], std::string_view name) {
 
 /// An unsupported keyword with a value that demands nothing.
 bool is_vacuous(const std::string& name, const JsonValue& value) {
-  return (name == "uniqueItems" && value.is(Kind::False)) || (name == "unevaluatedProperties" && value.is(Kind::True)) ||
+  return (name == "uniqueItems" && value.is(Kind::False)) ||
+         (name == "unevaluatedProperties" && value.is(Kind::True)) ||
          (name == "unevaluatedItems" && value.is(Kind::True));
 }
 
@@ -64,12 +99,12 @@ TypeSet type_of_value(const JsonValue& value) {
 /// The types that keywords are about.
 TypeSet types_of_keywords(const JsonValue& schema) {
   static constexpr std::pair<std::string_view, TypeSet> about[] = {
-      {"properties", kObject},    {"required", kObject},       {"additionalProperties", kObject},
-      {"minProperties", kObject}, {"maxProperties", kObject},  {"propertyNames", kObject},
-      {"patternProperties", kObject}, {"items", kArray},       {"prefixItems", kArray},
-      {"minItems", kArray},       {"maxItems", kArray},        {"minLength", kString},
-      {"maxLength", kString},     {"pattern", kString},        {"format", kString},
-      {"minimum", kNumber},       {"maximum", kNumber},        {"exclusiveMinimum", kNumber},
+      {"properties", kObject},        {"required", kObject},      {"additionalProperties", kObject},
+      {"minProperties", kObject},     {"maxProperties", kObject}, {"propertyNames", kObject},
+      {"patternProperties", kObject}, {"items", kArray},          {"prefixItems", kArray},
+      {"minItems", kArray},           {"maxItems", kArray},       {"minLength", kString},
+      {"maxLength", kString},         {"pattern", kString},       {"format", kString},
+      {"minimum", kNumber},           {"maximum", kNumber},       {"exclusiveMinimum", kNumber},
       {"exclusiveMaximum", kNumber}};
   TypeSet types = 0;
   for (const auto& [name, type] : about) {
@@ -85,7 +120,8 @@ std::string decoded_pointer(std::string_view pointer) {
   for (std::size_t i = 0; i < pointer.size(); ++i) {
     unsigned value = 0;
     const char* digits = pointer.data() + i + 1;
-    if (pointer[i] == '%' && i + 2 < pointer.size() && std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2) {
+    if (pointer[i] == '%' && i + 2 < pointer.size() &&
+        std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2) {
       out += static_cast<char>(value);
       i += 2;
     } else if (pointer[i] == '~' && i + 1 < pointer.size() && (pointer[i + 1] == '0' || pointer[i + 1] == '1')) {
@@ -114,9 +150,12 @@ void fail_schema(const std::string& path, std::string_view what) {
 std::string path_of(const std::string& path, std::string_view field) {
   std::string out = path + '/';
   for (const char c : field) {
-    if (c == '~') out += "~0";
-    else if (c == '/') out += "~1";
-    else out += c;
+    if (c == '~')
+      out += "~0";
+    else if (c == '/')
+      out += "~1";
+    else
+      out += c;
   }
   return out;
 }
@@ -206,10 +245,12 @@ TypeSet SchemaDocument::types_of(const JsonValue& schema, const std::string& pat
     const JsonValue one{.kind = Kind::Array, .text = {}, .items = {*named}};
     for (const JsonValue& name : (named->is(Kind::Array) ? *named : one).items) {
       const TypeSet type = name.is(Kind::String) ? type_named(name.text) : 0;
-      if (type == 0) fail_schema(path_of(path, "type"), "expected the name of a type of JSON schema, or an array of these");
+      if (type == 0)
+        fail_schema(path_of(path, "type"), "expected the name of a type of JSON schema, or an array of these");
       types |= type;
     }
-    if (const JsonValue* nullable = schema.find("nullable"); nullable != nullptr && nullable->is(Kind::True)) types |= kNull;
+    if (const JsonValue* nullable = schema.find("nullable"); nullable != nullptr && nullable->is(Kind::True))
+      types |= kNull;
   } else if (constants == nullptr) {
     types = types_of_keywords(schema);
   }

@@ -23,9 +23,9 @@ inline constexpr TypeSet kNull = 1, kBoolean = 2, kInteger = 4, kNumber = 8, kSt
                          kAllTypes = 127;
 
 enum class Keyword : std::uint8_t {
-  Annotation,   ///< says nothing about what is valid; also all that no draft of JSON schema has
-  Applicator,   ///< $ref, allOf, anyOf, oneOf
-  Assertion,    ///< any other that is supported
+  Annotation,  ///< says nothing about what is valid; also all that no draft of JSON schema has
+  Applicator,  ///< $ref, allOf, anyOf, oneOf
+  Assertion,   ///< any other that is supported
   Unsupported,
 };
 Keyword keyword_of(std::string_view name);

@@ -57,7 +57,8 @@ JsonValue union_of(const JsonValue& a, const JsonValue& b) {
 class SchemaDocument::Depth {
  public:
   Depth(int& depth, const std::string& path) : depth_(depth) {
-    if (++depth_ > kDeepestMerge) fail_schema(path, "schemas that refer to themselves cannot be joined (allOf, $ref beside keywords)");
+    if (++depth_ > kDeepestMerge)
+      fail_schema(path, "schemas that refer to themselves cannot be joined (allOf, $ref beside keywords)");
   }
   ~Depth() { --depth_; }
   Depth(const Depth&) = delete;
@@ -91,8 +92,7 @@ JsonValue SchemaDocument::without_all_of(const JsonValue& schema, const std::str
   const std::string at = path_of(path, "allOf");
   if (!all->is(Kind::Array) || all->items.empty()) fail_schema(at, "expected an array of schemas");
   JsonValue out{.kind = Kind::True};
-  for (std::size_t i = 0; i < all->items.size(); ++i)
-    out = merge(out, all->items[i], path_of(at, std::to_string(i)));
+  for (std::size_t i = 0; i < all->items.size(); ++i) out = merge(out, all->items[i], path_of(at, std::to_string(i)));
   return merge(out, without(schema, "allOf"), path);
 }
 
@@ -100,7 +100,9 @@ JsonValue SchemaDocument::merge(const JsonValue& a_in, const JsonValue& b_in, co
   const Depth depth(depth_, path);
   budget_.spend(a_in.fields.size() + b_in.fields.size() + 1);
   if (a_in.is(Kind::False) || b_in.is(Kind::False)) return {.kind = Kind::False};
-  const auto demands_nothing = [](const JsonValue& s) { return s.is(Kind::True) || (s.is(Kind::Object) && !restricts(s)); };
+  const auto demands_nothing = [](const JsonValue& s) {
+    return s.is(Kind::True) || (s.is(Kind::Object) && !restricts(s));
+  };
   if (demands_nothing(b_in)) return a_in;  // as it is: references stay
   if (demands_nothing(a_in)) return b_in;
   const JsonValue a = expanded(a_in, path), b = expanded(b_in, path);
@@ -143,7 +145,8 @@ void SchemaDocument::merge_field(JsonValue& out, const std::string& name, const 
   } else if (name.substr(0, 3) == "max" || name == "exclusiveMaximum") {
     out.fields.emplace_back(name, extreme(a, b, false, at));
   } else {
-    fail_schema(at, "the keyword cannot be joined with another one of another value (allOf, anyOf, $ref beside keywords)");
+    fail_schema(at,
+                "the keyword cannot be joined with another one of another value (allOf, anyOf, $ref beside keywords)");
   }
 }
 
@@ -156,7 +159,8 @@ void SchemaDocument::merge_objects(JsonValue& out, const JsonValue& a, const Jso
   const JsonValue any{.kind = Kind::True}, none{.kind = Kind::Object};
   const auto or_else = [](const JsonValue* value, const JsonValue& other) { return value != nullptr ? *value : other; };
   const JsonValue fields_a = or_else(a.find("properties"), none), fields_b = or_else(b.find("properties"), none);
-  const JsonValue more_a = or_else(a.find("additionalProperties"), any), more_b = or_else(b.find("additionalProperties"), any);
+  const JsonValue more_a = or_else(a.find("additionalProperties"), any),
+                  more_b = or_else(b.find("additionalProperties"), any);
   std::unordered_map<std::string_view, const JsonValue*> of_a, of_b;
   for (const auto& [name, value] : fields_a.fields) of_a.emplace(name, &value);
   for (const auto& [name, value] : fields_b.fields) of_b.emplace(name, &value);

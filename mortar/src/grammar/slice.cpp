@@ -1,3 +1,4 @@
+// Slices of the vocabulary, and their cache.
 #include "grammar/slice.hpp"
 
 #include <algorithm>
@@ -23,24 +24,22 @@ class Maker {
       const std::uint32_t next = dfa_.step(state, byte);
       if (next == Dfa::kDead) continue;
       const std::uint32_t begun = chars + (dfa_.boundary[state] ? 1 : 0);
-      for (std::uint32_t e = trie.first(c); e < trie.own_end(c); ++e)
-        stays_.push_back({begun, next, vocabulary_.tokens[e]});
+      if (trie.ends(c)) {
+        std::vector<TokenId>& group = stays(begun, next);
+        for (std::uint32_t e = trie.first(c); e < trie.own_end(c); ++e) group.push_back(vocabulary_.tokens[e]);
+      }
       visit(c, next, begun, depth + 1);
     }
   }
 
   Slice finish() {
     Slice slice;
-    const auto order = [](const Stay& a, const Stay& b) {
-      return std::tie(a.chars, a.state, a.token) < std::tie(b.chars, b.state, b.token);
-    };
-    std::sort(stays_.begin(), stays_.end(), order);
-    for (const Stay& stay : stays_) {
-      const auto at = static_cast<std::uint32_t>(slice.stay.size());
-      if (slice.groups.empty() || slice.groups.back().chars != stay.chars || slice.groups.back().state != stay.state)
-        slice.groups.push_back({stay.chars, stay.state, at, at});
-      slice.stay.push_back(stay.token);
-      slice.groups.back().end = at + 1;
+    for (std::uint32_t chars = 0; chars < stays_.size(); ++chars) {
+      for (const Stay& stay : stays_[chars]) {
+        const auto first = static_cast<std::uint32_t>(slice.stay.size());
+        slice.stay.insert(slice.stay.end(), stay.tokens.begin(), stay.tokens.end());
+        slice.groups.push_back({chars, stay.state, first, static_cast<std::uint32_t>(slice.stay.size())});
+      }
     }
     if (slice.stay.size() >= kDenseFrom) {
       slice.dense.assign(vocabulary_.words(), 0);
@@ -59,17 +58,25 @@ class Maker {
 
  private:
   struct Stay {
-    std::uint32_t chars, state;
-    TokenId token;
+    std::uint32_t state;
+    std::vector<TokenId> tokens;
   };
   struct Closing {
     std::string_view text;
     TokenId token;
     std::uint32_t chars;
   };
+  std::vector<TokenId>& stays(std::uint32_t chars, std::uint32_t state) {
+    if (stays_.size() <= chars) stays_.resize(chars + 1);
+    std::vector<Stay>& group = stays_[chars];
+    auto at = std::find_if(group.begin(), group.end(), [state](const Stay& s) { return s.state == state; });
+    if (at == group.end()) at = group.insert(at, {state, {}});
+    return at->tokens;
+  }
+
   const Dfa& dfa_;
   const TokenTrie& vocabulary_;
-  std::vector<Stay> stays_;
+  std::vector<std::vector<Stay>> stays_;  // by code points; few states each
   std::vector<Closing> closings_;
 };
 

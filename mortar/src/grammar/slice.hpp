@@ -1,6 +1,6 @@
 // What tokens do within a JSON string: worked out once for an automaton of strings, one of its states and a subtree of
-// the vocabulary, and used wherever such a string is read. Almost all tokens stay within the string; those that close it
-// are sorted by the few texts that follow a closing quote.
+// the vocabulary, and used wherever such a string is read. Almost all tokens stay within the string; those that close
+// it are sorted by the few texts that follow a closing quote.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -30,8 +30,8 @@ struct Slice {
     std::uint32_t state;  ///< after them
     std::uint32_t first, end;
   };
-  std::vector<Group> groups;  ///< ranges of `stay`, sorted by chars
-  std::vector<TokenId> stay;  ///< tokens that end within the string
+  std::vector<Group> groups;         ///< ranges of `stay`, sorted by chars
+  std::vector<TokenId> stay;         ///< tokens that end within the string
   std::vector<std::uint32_t> dense;  ///< the mask of all of these, where they are many
   Trie closings;                     ///< of what follows the closing quote in other tokens
   std::vector<TokenId> closing_tokens;

@@ -1,3 +1,4 @@
+// Stepping threads by bytes.
 #include "grammar/threads.hpp"
 
 #include <algorithm>
@@ -188,7 +189,8 @@ void Stepper::open(Threads& out) {
         const Bounds& bounds = program_.bounds_of(i.a);
         const std::uint32_t items = t.count + 1;
         if (items >= bounds.min) follow(i.next, 0, t.stack);
-        if (items < bounds.max) follow(i.b, bounds.max == Bounds::kUnbounded ? std::min(items, bounds.min) : items, t.stack);
+        if (items < bounds.max)
+          follow(i.b, bounds.max == Bounds::kUnbounded ? std::min(items, bounds.min) : items, t.stack);
         break;
       }
     }

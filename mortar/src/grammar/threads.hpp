@@ -13,8 +13,10 @@ namespace mortar::grammar {
 
 struct Thread {
   Pc pc;
-  std::uint32_t sub;    ///< Text: bytes that were read; Names: the node; Dfa, Counted and Body: the state; OtherName: see there
-  std::uint32_t count;  ///< Body and Counted: code points that were begun; else the items of the array that is being read
+  std::uint32_t
+      sub;  ///< Text: bytes that were read; Names: the node; Dfa, Counted and Body: the state; OtherName: see there
+  std::uint32_t
+      count;  ///< Body and Counted: code points that were begun; else the items of the array that is being read
   std::uint32_t stack;  ///< the node of Stacks to return to
   bool operator==(const Thread&) const = default;
 };

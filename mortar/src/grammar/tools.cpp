@@ -80,7 +80,8 @@ class CallCompiler {
   /// One call or several.
   Pc calls(const std::vector<Tool>& tools, const ToolGrammarOptions& options, Pc next) {
     const Pc more = program_.forward();
-    const Pc one = program_.token(kBeginCall, call(tools, options.format, options.parallel ? program_.split({next, more}) : next));
+    const Pc one =
+        program_.token(kBeginCall, call(tools, options.format, options.parallel ? program_.split({next, more}) : next));
     program_.set_target(more, pieces_.expression("\n?", one));
     return one;
   }
@@ -103,7 +104,8 @@ class CallCompiler {
     SchemaCompiler& compiler = compilers_.back();
     schemas_.push_back(object_schema(compiler, tool));
     const JsonValue& schema = schemas_.back();
-    for (const char* keyword : {"anyOf", "oneOf", "enum", "patternProperties", "propertyNames", "minProperties", "maxProperties"}) {
+    for (const char* keyword :
+         {"anyOf", "oneOf", "enum", "patternProperties", "propertyNames", "minProperties", "maxProperties"}) {
       if (schema.find(keyword) != nullptr)
         fail_schema(path_of(tool.path, keyword), "the keyword is not supported at the top of XML calls");
     }
@@ -165,8 +167,10 @@ class CallCompiler {
       std::vector<std::string> texts;
       JsonValue others{.kind = Kind::Array};
       for (const JsonValue& value : values->items) {
-        if (!value.is(Kind::String)) others.items.push_back(value);
-        else if (value.text.find(kEndParameter) == std::string::npos) texts.push_back(value.text);
+        if (!value.is(Kind::String))
+          others.items.push_back(value);
+        else if (value.text.find(kEndParameter) == std::string::npos)
+          texts.push_back(value.text);
       }
       if (!texts.empty()) targets.push_back(program_.names(std::move(texts), end));
       if (!others.items.empty()) targets.push_back(compiler.value(enum_of(std::move(others)), path, end));
@@ -221,8 +225,7 @@ class CallCompiler {
   Pc string(const JsonValue& schema, const std::string& path, Pc any_end, Pc end) {
     SchemaCompiler::Strings strings = compilers_.back().strings(schema, path, Spelling::Raw);
     const bool is_bounded = strings.lengths.min() > 0 || strings.lengths.max() != LengthTable::kUnbounded;
-    if (strings.dfa.has_value())
-      return program_.counted(*strings.dfa, std::move(strings.lengths), end);
+    if (strings.dfa.has_value()) return program_.counted(*strings.dfa, std::move(strings.lengths), end);
     if (!is_bounded) return any_text(any_end);
     const std::uint32_t dfa = program_.shared_dfa("bounded parameter", [] { return text_without(kEndParameter); });
     return program_.counted(dfa, std::move(strings.lengths), end);

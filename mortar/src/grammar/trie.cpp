@@ -1,3 +1,4 @@
+// Building a trie from sorted texts.
 #include "grammar/trie.hpp"
 
 #include <algorithm>
@@ -9,7 +10,8 @@ Trie::Trie(std::span<const std::string_view> texts) {
   nodes_.push_back({0, 0, 0});
   std::string_view before;
   const auto close = [&](std::size_t depth) {
-    for (; path.size() > depth + 1; path.pop_back()) nodes_[path.back()].after = static_cast<std::uint32_t>(nodes_.size());
+    for (; path.size() > depth + 1; path.pop_back())
+      nodes_[path.back()].after = static_cast<std::uint32_t>(nodes_.size());
   };
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::string_view text = texts[i];

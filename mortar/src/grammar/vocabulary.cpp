@@ -1,3 +1,4 @@
+// Sorting the tokens of a tokenizer.
 #include "grammar/vocabulary.hpp"
 
 #include <algorithm>
@@ -44,9 +45,12 @@ Vocabulary::State::State(const Tokenizer& source)
   for (int byte = 0; byte < 256; ++byte) {
     const std::uint32_t node = tokens.trie.child(0, static_cast<std::uint8_t>(byte));
     if (may_occur(byte) && (node == grammar::Trie::kNone || !tokens.trie.ends(node)))
-      throw ModelError(tessera::concat("structured answers need a token for each byte; the tokenizer has none for ", byte));
+      throw ModelError(
+          tessera::concat("structured answers need a token for each byte; the tokenizer has none for ", byte));
   }
+  // The two slices that almost every answer needs.
   (void)slices.get(grammar::kFreeBody, grammar::free_body(), 0, tokens, 0);
+  (void)slices.get(grammar::kKeyBody, grammar::key_body(), 0, tokens, 0);
 }
 
 Vocabulary::Vocabulary(const Tokenizer& tokenizer) : state_(std::make_unique<State>(tokenizer)) {}

@@ -13,11 +13,11 @@ struct Vocabulary::State {
   explicit State(const Tokenizer& tokenizer);
 
   Tokenizer tokenizer;
-  std::uint64_t number;           ///< no other vocabulary of the process has it
-  grammar::TokenTrie tokens;      ///< without added tokens
-  std::vector<bool> is_text;      ///< by id: is in `tokens`
-  std::uint32_t longest = 0;      ///< bytes of the longest token
-  std::uint32_t most_commas = 0;  ///< of one token
+  std::uint64_t number;                                       ///< no other vocabulary of the process has it
+  grammar::TokenTrie tokens;                                  ///< without added tokens
+  std::vector<bool> is_text;                                  ///< by id: is in `tokens`
+  std::uint32_t longest = 0;                                  ///< bytes of the longest token
+  std::uint32_t most_commas = 0;                              ///< of one token
   mutable grammar::SliceCache slices{std::size_t{64} << 20};  ///< of the strings that all grammars share
 };
 

@@ -1,6 +1,9 @@
 // Ranges of numbers: every text of a number near the bounds is compared with them as a number.
 #include "grammar/decimal_range.hpp"
 
+#include <cstdint>
+#include <optional>
+
 #include "grammar/dfa.hpp"
 #include "grammars.hpp"
 
@@ -50,12 +53,14 @@ class Matcher {
 };
 
 constexpr Case kCases[] = {
-    {"0", "10", false, false},      {"1", "14", false, false},      {"-1000", "1005", false, false}, {"0", "1", true, true},
-    {"0", "1", false, true},        {"0.1", "0.9", false, false},   {"-0.5", "0.25", false, false},  {"0.05", "0.95", true, false},
-    {"-3", "-1", false, false},     {"-3.5", "-1.25", true, true},  {"5", nullptr, false, false},    {"5", nullptr, true, false},
-    {nullptr, "-7", false, false},  {nullptr, "7.5", false, true},  {"-0.001", "0", false, true},    {"99", "101", false, false},
-    {"1e2", "1.5e2", false, false}, {"12.34", "12.35", false, false}, {"12.3", "12.3", false, false}, {"12.3", "12.3", true, false},
-    {"0", "0", false, false},       {"7", "3", false, false},       {"1.5", "1.6", true, true},      {"-12.5", "100.01", false, false},
+    {"0", "10", false, false},      {"1", "14", false, false},      {"-1000", "1005", false, false},
+    {"0", "1", true, true},         {"0", "1", false, true},        {"0.1", "0.9", false, false},
+    {"-0.5", "0.25", false, false}, {"0.05", "0.95", true, false},  {"-3", "-1", false, false},
+    {"-3.5", "-1.25", true, true},  {"5", nullptr, false, false},   {"5", nullptr, true, false},
+    {nullptr, "-7", false, false},  {nullptr, "7.5", false, true},  {"-0.001", "0", false, true},
+    {"99", "101", false, false},    {"1e2", "1.5e2", false, false}, {"12.34", "12.35", false, false},
+    {"12.3", "12.3", false, false}, {"12.3", "12.3", true, false},  {"0", "0", false, false},
+    {"7", "3", false, false},       {"1.5", "1.6", true, true},     {"-12.5", "100.01", false, false},
     {"999", "12345", true, true},   {"0", "0.5", true, false}};
 
 TEST(DecimalRange, IntegersAndNumbersAreThoseInTheRange) {
@@ -83,7 +88,8 @@ TEST(DecimalRange, IntegersAndNumbersAreThoseInTheRange) {
       ASSERT_EQ(numbers(text), contains(range, *value)) << text;
       ASSERT_FALSE(integers(text)) << text;
     }
-    for (const char* text : {"", "-", "01", "1.", ".5", "+1", "1e3"}) ASSERT_FALSE(numbers(text) || integers(text)) << text;
+    for (const char* text : {"", "-", "01", "1.", ".5", "+1", "1e3"})
+      ASSERT_FALSE(numbers(text) || integers(text)) << text;
   }
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -36,7 +38,9 @@ inline Mask mask_of(TokenConstraint& constraint) {
   return mask;
 }
 
-inline bool has(const Mask& mask, TokenId id) { return (mask[static_cast<std::size_t>(id) / 32] >> (id % 32) & 1) != 0; }
+inline bool has(const Mask& mask, TokenId id) {
+  return (mask[static_cast<std::size_t>(id) / 32] >> (id % 32) & 1) != 0;
+}
 
 /// What accept() allows, token by token: it reads bytes and knows neither slices nor caches.
 inline Mask mask_by_trial(const TokenConstraint& constraint) {
@@ -58,7 +62,9 @@ inline std::vector<TokenId> ids_of(const Mask& mask) {
   return ids;
 }
 
-inline std::shared_ptr<const Grammar> shared(Grammar grammar) { return std::make_shared<const Grammar>(std::move(grammar)); }
+inline std::shared_ptr<const Grammar> shared(Grammar grammar) {
+  return std::make_shared<const Grammar>(std::move(grammar));
+}
 
 inline std::unique_ptr<TokenConstraint> constrained(const std::shared_ptr<const Grammar>& grammar) {
   return constrain(grammar, small_vocabulary(), {.eos = {end_of_answer()}});

@@ -4,13 +4,16 @@
 //   mortar_grammar_oracle FOLDER     the folder of a tokenizer.json
 //
 //   {"kind": "schema", "text": "...", "eos": 3, "runs": [[ids], ...], "masks": true}
-//     -> {"error": "...", "compile_us": t} or {"compile_us": t, "bytes": n, "runs": [{"accepted": n, "ends": true, "mask_us": [...],
+//     -> {"error": "...", "compile_us": t} or {"compile_us": t, "bytes": n, "runs": [{"accepted": n, "ends": true,
+//     "mask_us": [...],
 //        "masks": ["hex", ...]}]}
 //
-// `kind` is schema, regex, choice (text: a JSON array), object, json_calls or xml_calls. Times are of the processor. There
-// is a mask before each token and after the last one.
+// `kind` is schema, regex, choice (text: a JSON array), object, json_calls or xml_calls. Times are of the processor.
+// There is a mask before each token and after the last one.
+#include <cstdint>
 #include <ctime>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

@@ -1,4 +1,6 @@
 // Regular expressions against std::regex, whose syntax is that of ECMA-262, and against texts that are known.
+#include <cstdint>
+#include <optional>
 #include <regex>
 
 #include "grammar/dfa.hpp"
@@ -56,7 +58,8 @@ TEST(Regex, MatchesWhatStdRegexDoes) {
     const std::regex reference(expression, std::regex::ECMAScript);
     Budget budget(1'000'000);
     const Regex regex = parse_regex(expression, "test", budget);
-    const auto whole = make_dfa(regex, Spelling::Raw, budget), within = make_dfa(within_text(regex), Spelling::Raw, budget);
+    const auto whole = make_dfa(regex, Spelling::Raw, budget),
+               within = make_dfa(within_text(regex), Spelling::Raw, budget);
     for (const std::string& text : texts) {
       ASSERT_EQ(whole.has_value() && dfa_matches(*whole, text), std::regex_match(text, reference)) << text;
       ASSERT_EQ(within.has_value() && dfa_matches(*within, text), std::regex_search(text, reference)) << text;
@@ -69,13 +72,29 @@ TEST(Regex, ClassesAreSetsOfCodePoints) {
     const char *expression, *text;
     bool matches;
   };
-  const Case cases[] = {
-      {".", "é", true},        {".", "\n", false},          {"..", "é", false},         {"[^a]", "中", true},
-      {"[é-ü]", "ö", true},    {"[é-ü]", "z", false},       {"\\u00e9", "é", true},     {"\\u{1F600}", "😀", true},
-      {"\\uD83D\\uDE00", "😀", true}, {"\\x41", "A", true}, {"\\p{L}+", "Größe", true}, {"\\p{L}", "1", false},
-      {"\\p{N}", "٣", true},   {"\\P{L}", "1", true},       {"\\s", "\xC2\xA0", true},  {"[\\w-]+", "a-b", true},
-      {"[]a]", "x", false},    {"\\/", "/", true},          {"[\\]a]+", "]a", true},    {"\\.", "x", false},
-      {"[\\d.]+", "1.5", true}, {"(?<year>\\d{4})", "2026", true}, {"\\cA", "A", false}};
+  const Case cases[] = {{".", "é", true},
+                        {".", "\n", false},
+                        {"..", "é", false},
+                        {"[^a]", "中", true},
+                        {"[é-ü]", "ö", true},
+                        {"[é-ü]", "z", false},
+                        {"\\u00e9", "é", true},
+                        {"\\u{1F600}", "😀", true},
+                        {"\\uD83D\\uDE00", "😀", true},
+                        {"\\x41", "A", true},
+                        {"\\p{L}+", "Größe", true},
+                        {"\\p{L}", "1", false},
+                        {"\\p{N}", "٣", true},
+                        {"\\P{L}", "1", true},
+                        {"\\s", "\xC2\xA0", true},
+                        {"[\\w-]+", "a-b", true},
+                        {"[]a]", "x", false},
+                        {"\\/", "/", true},
+                        {"[\\]a]+", "]a", true},
+                        {"\\.", "x", false},
+                        {"[\\d.]+", "1.5", true},
+                        {"(?<year>\\d{4})", "2026", true},
+                        {"\\cA", "A", false}};
   for (const Case& c : cases) {
     SCOPED_TRACE(c.expression);
     std::optional<Dfa> dfa;
@@ -119,7 +138,8 @@ TEST(Regex, EveryCodePointOfARangeAndNoOther) {
 
 TEST(Regex, CharactersOfJsonStringsAreSpelledInTheirShortestWay) {
   const auto dfa = dfa_of("[^a]*", Spelling::Json);
-  for (const char* text : {"", "b", "\\n", "\\\"", "\\\\", "\\u0001", "\\u001f", "é\\t"}) EXPECT_TRUE(dfa_matches(*dfa, text)) << text;
+  for (const char* text : {"", "b", "\\n", "\\\"", "\\\\", "\\u0001", "\\u001f", "é\\t"})
+    EXPECT_TRUE(dfa_matches(*dfa, text)) << text;
   for (const char* text : {"a", "\n", "\"", "\\", "\\u000a", "\\u0061", "\\/", "\\u0020", "\\a"})
     EXPECT_FALSE(dfa_matches(*dfa, text)) << text;
   EXPECT_FALSE(dfa_matches(*dfa_of("[^\\n]", Spelling::Json), "\\n"));
@@ -130,16 +150,16 @@ TEST(Regex, WhatIsNotSupportedIsNamedWithItsOffset) {
   struct Case {
     const char *expression, *offset, *message;
   };
-  const Case cases[] = {{"x(?=a)", "offset 1", "look-ahead"},     {"(?!a)", "offset 0", "look-ahead"},
-                        {"(?<=a)b", "offset 0", "look-behind"},    {"(a)\\1", "offset 3", "references to groups"},
-                        {"\\bword", "offset 0", "boundary"},       {"(?i)a", "offset 0", "modifiers"},
-                        {"a**", "offset 2", "quantifier"},         {"*a", "offset 0", "quantifier"},
-                        {"(a", "offset 0", "without ')'"},         {"a)", "offset 1", "without '('"},
-                        {"[a", "offset 0", "without ']'"},         {"[b-a]", "offset 1", "wrong order"},
-                        {"a{3,2}", "offset 1", "wrong order"},     {"a{1000000}", "offset 1", "larger than"},
-                        {"\\p{Greek}", "offset 0", "\\p{L}"},      {"\\q", "offset 0", "not supported"},
-                        {"a\\", "offset 1", "backslash"},          {"^*", "offset 0", "assertion"},
-                        {"\\uD800", "offset 0", "surrogate"},      {"[]", "offset 0", "without characters"}};
+  const Case cases[] = {{"x(?=a)", "offset 1", "look-ahead"},   {"(?!a)", "offset 0", "look-ahead"},
+                        {"(?<=a)b", "offset 0", "look-behind"}, {"(a)\\1", "offset 3", "references to groups"},
+                        {"\\bword", "offset 0", "boundary"},    {"(?i)a", "offset 0", "modifiers"},
+                        {"a**", "offset 2", "quantifier"},      {"*a", "offset 0", "quantifier"},
+                        {"(a", "offset 0", "without ')'"},      {"a)", "offset 1", "without '('"},
+                        {"[a", "offset 0", "without ']'"},      {"[b-a]", "offset 1", "wrong order"},
+                        {"a{3,2}", "offset 1", "wrong order"},  {"a{1000000}", "offset 1", "larger than"},
+                        {"\\p{Greek}", "offset 0", "\\p{L}"},   {"\\q", "offset 0", "not supported"},
+                        {"a\\", "offset 1", "backslash"},       {"^*", "offset 0", "assertion"},
+                        {"\\uD800", "offset 0", "surrogate"},   {"[]", "offset 0", "without characters"}};
   for (const Case& c : cases) {
     const std::string error = error_of([&] { return Grammar::from_regex(c.expression); });
     EXPECT_THAT(error, testing::AllOf(HasSubstr(c.offset), HasSubstr(c.message))) << c.expression;
@@ -159,7 +179,8 @@ TEST(Regex, AWholeAnswer) {
 TEST(Regex, LengthsOfAPatternAreExact) {
   Budget budget(1'000'000);
   const auto dfa = dfa_of("(?:ab|é)*c?");
-  for (const auto& [min, max] : {std::pair<std::uint32_t, std::uint32_t>{0, 3}, {2, 2}, {3, 7}, {4, LengthTable::kUnbounded}}) {
+  for (const auto& [min, max] :
+       {std::pair<std::uint32_t, std::uint32_t>{0, 3}, {2, 2}, {3, 7}, {4, LengthTable::kUnbounded}}) {
     const LengthTable lengths(*dfa, min, max, budget);
     for (const std::string& text : texts_of("abc\xC3\xA9", 5)) {
       std::uint32_t state = 0, count = 0;

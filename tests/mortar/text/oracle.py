@@ -13,7 +13,7 @@ def need(*modules):
     try:
         return [importlib.import_module(m) for m in modules]
     except ImportError as error:
-        print(f"skipped: {error}. pip install tokenizers==0.23.3 jinja2==3.1.6, and configure with -DTESSERA_PYTHON=<that python>")
+        print(f"skipped: {error}. pip install tokenizers==0.23.3 jinja2==3.1.6 llguidance==1.9.1 numpy, and configure with -DTESSERA_PYTHON=<that python>")
         required = os.environ.get("TESSERA_REQUIRE_TILEIRAS") and sys.executable == os.environ.get("TESSERA_PYTHON")
         sys.exit(1 if required else SKIPPED)
 

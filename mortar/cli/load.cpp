@@ -5,8 +5,8 @@
 
 #include "json_text.hpp"
 #include "load_chart.hpp"
-#include "model_session.hpp"
 #include "mortar/errors.hpp"
+#include "report.hpp"
 #include "svg_file.hpp"
 
 namespace mortar::cli {

@@ -7,6 +7,7 @@
 
 #include "command.hpp"
 #include "mortar/mortar.hpp"
+#include "report.hpp"
 
 namespace mortar::cli {
 
@@ -36,10 +37,5 @@ class Clock {
  private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
-
-/// All of the text at once, also after a NUL. Throws std::runtime_error if standard output cannot be written.
-void put(std::FILE* file, std::string_view text);
-/// printf to standard error, unless --quiet.
-[[gnu::format(printf, 2, 3)]] void report(const Arguments& arguments, const char* format, ...);
 
 }  // namespace mortar::cli

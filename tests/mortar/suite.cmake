@@ -86,6 +86,11 @@ if(TARGET mortar_engine)
   add_test(NAME mortar.command COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli_test.py $<TARGET_FILE:mortar_command>
            ${CMAKE_CURRENT_LIST_DIR}/data/models)
   set_tests_properties(mortar.command PROPERTIES LABELS unit)
+  if(TARGET mortar_http)
+    add_test(NAME mortar.load_command COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/load/load_command_test.py
+                                              $<TARGET_FILE:mortar_command>)
+    set_tests_properties(mortar.load_command PROPERTIES LABELS unit)
+  endif()
   if(TARGET tessera_command)  # the kernels of a dense model through NVIDIA's assembler
     add_test(NAME mortar.build COMMAND tessera_command build -o ${CMAKE_CURRENT_BINARY_DIR}/mortar.tessera --gpu sm_90 --
              $<TARGET_FILE:mortar_command> generate ${CMAKE_CURRENT_LIST_DIR}/data/models/dense-tied --device cpu

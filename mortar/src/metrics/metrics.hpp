@@ -64,7 +64,7 @@ class Metrics {
   Gauge& gauge(const std::string& name, const std::string& help, const Labels& labels = {});
   Histogram& histogram(const std::string& name, const std::string& help, std::span<const double> bounds,
                        const Labels& labels = {});
-  /// Values that are asked for when the text is written. `value` must not use this object.
+  /// Values that are read when the text is written. `value` must not use this object.
   void read_counter(const std::string& name, const std::string& help, std::function<double()> value,
                     const Labels& labels = {});
   void read_gauge(const std::string& name, const std::string& help, std::function<double()> value,

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <random>
 
@@ -346,7 +347,10 @@ TEST(HttpDrain, RunningAnswersEndAndNewOnesAreRejected) {
   EXPECT_FALSE(RawClient(port).connected());
   EXPECT_TRUE(idle.closed());
   EXPECT_FALSE(s.server.drain(20ms));
-  busy.send(get("/hello") + get("/health"));
+  const std::string more = get("/hello") + get("/health");
+  const auto expected = s.server.stats().bytes_in + more.size();
+  busy.send(more);
+  EXPECT_TRUE(eventually([&] { return s.server.stats().bytes_in == expected; }));  // else it may count as idle
   reply->event("last");
   reply->end_stream();
   EXPECT_THAT(busy.read_until("0\r\n\r\n"), HasSubstr("data: last\n\n"));

@@ -4,14 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "http/http.hpp"
 #include "load/conversations.hpp"
@@ -41,6 +47,7 @@ class FakeServer {
  public:
   std::chrono::microseconds step{0}, before{0};
   bool tokenize = true, usage = true;
+  int together = 0;    ///< answers begin when so many requests have been there at a time
   int fail_every = 0;  ///< of every so many requests one fails: in turn by status, error event, end of the connection
   std::mutex mutex;
   std::vector<json> requests;
@@ -60,8 +67,8 @@ class FakeServer {
     server.start();
   }
   ~FakeServer() {
+    server.stop();  // no more handlers, which start threads
     for (std::thread& t : threads_) t.join();
-    server.stop();
   }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(server.port()) + "/v1"; }
 
@@ -89,7 +96,12 @@ class FakeServer {
     threads_.emplace_back([this, body, reply, counts, failure] { stream(body, reply, counts, failure); });
   }
   void stream(const json& body, const std::shared_ptr<HttpReply>& reply, const json& counts, std::size_t failure) {
-    most = std::max<int>(most, ++running);
+    {
+      std::unique_lock lock(mutex);
+      most = std::max<int>(most, ++running);
+      changed_.notify_all();
+      changed_.wait_for(lock, 10s, [&] { return most >= together; });
+    }
     std::this_thread::sleep_for(before);
     reply->begin_stream();
     reply->event(R"({"choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"usage":null})");
@@ -107,6 +119,7 @@ class FakeServer {
   }
 
   std::vector<std::thread> threads_;
+  std::condition_variable changed_;
 
  public:
   HttpServer server;
@@ -143,6 +156,7 @@ TEST(LoadTest, ClosedLoop) {
   FakeServer server;
   server.step = 3ms;
   server.before = 10ms;
+  server.together = 3;
   LoadTest test(options_for(server));
   EXPECT_EQ(test.model(), "tiny");
   EXPECT_EQ(test.prompt_tokens(), 100);
@@ -176,12 +190,12 @@ TEST(LoadTest, ClosedLoop) {
 
 TEST(LoadTest, Poisson) {
   FakeServer server;
-  server.step = 20ms;  // slower than requests come
+  server.together = 6;
   LoadTestOptions o = options_for(server);
   o.requests = 40;
   const LoadResult r = LoadTest(o).run({.concurrency = 0, .rate = 400});
   EXPECT_EQ(r.requests, 40);
-  EXPECT_GT(server.most, 5) << "arrivals do not wait for answers";
+  EXPECT_GE(server.most, 6) << "arrivals do not wait for answers";
   EXPECT_GT(r.seconds, 0.08);
 }
 
@@ -218,10 +232,10 @@ TEST(LoadTest, ErrorsByKind) {
 
 TEST(LoadTest, Timeout) {
   FakeServer server;
-  server.before = 200ms;
+  server.before = 900ms;
   LoadTestOptions o = options_for(server);
   o.requests = 2;
-  o.timeout = 50ms;
+  o.timeout = 400ms;
   EXPECT_EQ(LoadTest(o).run({.concurrency = 2}).errors.at("timeout"), 2);
 }
 

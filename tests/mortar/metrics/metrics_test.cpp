@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
-#include <sstream>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace mortar {
 namespace {

@@ -22,7 +22,7 @@ def main():
     parser.add_argument("mortar")
     parser.add_argument("models", type=pathlib.Path)
     parser.add_argument("templates", type=pathlib.Path)
-    parser.add_argument("--examples", type=int, default=20)
+    parser.add_argument("--examples", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if importlib.util.find_spec("schemathesis") is None:
@@ -34,11 +34,11 @@ def main():
         server = server_test.Server(server_test.make_model(pathlib.Path(folder) / "small"), "--batch-size", 4)
         command = [sys.executable, "-m", "schemathesis.cli", "run", server.url + "/openapi.json", "--max-examples", str(options.examples),
                    "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
-                   "--phases", "examples,coverage,fuzzing", "--seed", str(options.seed), "--request-timeout", "60", "--no-color",
-                   "--generation-database", "none", "--max-failures", "5"]
+                   "--phases", "fuzzing", "--seed", str(options.seed), "--request-timeout", "60", "--no-color", "--workers", "2",
+                   "--no-shrink", "--generation-database", "none", "--max-failures", "5"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         code, errors = server.stop()
-    if done.returncode != 0 or code != 0 or errors:
+    if done.returncode != 0 or code != 0 or errors or "No test cases were generated" in done.stdout:
         print(done.stdout[-8000:], done.stderr[-2000:], f"the server ended with {code}: {errors}")
         return 1
     print(done.stdout[-1200:])

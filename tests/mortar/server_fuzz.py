@@ -35,7 +35,7 @@ def main():
         command = [sys.executable, "-m", "schemathesis.cli", "run", server.url + "/openapi.json", "--max-examples", str(options.examples),
                    "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
                    "--phases", "fuzzing", "--seed", str(options.seed), "--request-timeout", "60", "--no-color", "--workers", "2",
-                   "--no-shrink", "--generation-database", "none", "--max-failures", "5"]
+                   "--no-shrink", "--suppress-health-check", "all", "--warnings", "off", "--generation-database", "none", "--max-failures", "5"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         code, errors = server.stop()
     if done.returncode != 0 or code != 0 or errors or "No test cases were generated" in done.stdout:

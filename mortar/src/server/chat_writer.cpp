@@ -10,7 +10,10 @@ using text::JsonWriter;
 class ChatWriter final : public AnswerWriter {
  public:
   explicit ChatWriter(WriterOptions options)
-      : o_(std::move(options)), id_(new_id("chatcmpl-")), created_(wall_clock()), sent_(static_cast<std::size_t>(o_.generation.choices)) {}
+      : o_(std::move(options)),
+        id_(new_id("chatcmpl-")),
+        created_(wall_clock()),
+        sent_(static_cast<std::size_t>(o_.generation.choices)) {}
 
   void begin() override {
     if (!o_.generation.stream) return;

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -109,10 +111,11 @@ TEST(MortarServerParse, FieldsOfChat) {
 }
 
 TEST(MortarServerParse, AcceptedFieldsOfChat) {
-  const Generation g = parsed(parse_chat, chat(R"("temperature": 0, "top_p": 1, "top_k": -1, "min_p": 0, "n": 8, "stop": "a", "seed": -1,
+  const Generation g =
+      parsed(parse_chat, chat(R"("temperature": 0, "top_p": 1, "top_k": -1, "min_p": 0, "n": 8, "stop": "a", "seed": -1,
     "max_completion_tokens": 7, "max_tokens": 9, "logit_bias": {"5": -100}, "logprobs": true, "top_logprobs": 20, "stream": true,
     "stream_options": {"include_usage": true}, "frequency_penalty": -2, "presence_penalty": null, "user": "x", "colour": 1)"))
-                           .generation;
+          .generation;
   EXPECT_EQ(g.max_tokens, 7);
   EXPECT_EQ(g.choices, 8);
   EXPECT_EQ(g.seed, ~std::uint64_t{0});

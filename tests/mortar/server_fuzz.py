@@ -22,7 +22,7 @@ def main():
     parser.add_argument("mortar")
     parser.add_argument("models", type=pathlib.Path)
     parser.add_argument("templates", type=pathlib.Path)
-    parser.add_argument("--examples", type=int, default=10)
+    parser.add_argument("--examples", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if importlib.util.find_spec("schemathesis") is None:

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <unordered_map>
+#include <utility>
 
 #include "mortar/errors.hpp"
 #include "tessera/base/format.hpp"
@@ -48,16 +49,16 @@ class TreeReader {
       std::size_t at = out.fields.size();
       if (at < kSearched) {
         for (std::size_t i = 0; i < out.fields.size(); ++i)
-          if (out.fields[i].first == name) at = i;
+          if (out.fields[i].name == name) at = i;
       } else {
         if (places.empty())
-          for (std::size_t i = 0; i < out.fields.size(); ++i) places.emplace(out.fields[i].first, i);
+          for (std::size_t i = 0; i < out.fields.size(); ++i) places.emplace(out.fields[i].name, i);
         at = places.emplace(name, at).first->second;
       }
       if (at < out.fields.size())
-        out.fields[at].second = std::move(read);
+        out.fields[at].value = std::move(read);
       else
-        out.fields.emplace_back(std::move(name), std::move(read));
+        out.fields.push_back({std::move(name), std::move(read)});
     });
   }
 

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "text/json_reader.hpp"
@@ -15,10 +14,11 @@ namespace mortar::text {
 
 struct Json {
   using Kind = JsonReader::Kind;
+  struct Field;
   Kind kind = Kind::Null;
-  std::string_view source;                           ///< the value as it is written; of the text that was parsed
-  std::vector<Json> items;                           ///< of an array
-  std::vector<std::pair<std::string, Json>> fields;  ///< of an object, in their order; the last of a repeated name
+  std::string_view source;    ///< the value as it is written; of the text that was parsed
+  std::vector<Json> items;    ///< of an array
+  std::vector<Field> fields;  ///< of an object, in their order; the last of a repeated name
 
   bool is(Kind k) const { return kind == k; }
   bool is_bool() const { return kind == Kind::True || kind == Kind::False; }
@@ -30,6 +30,11 @@ struct Json {
   std::optional<std::int64_t> integer() const;
   /// The nearest double of a number; nullopt for everything else, and beyond the range of double.
   std::optional<double> number() const;
+};
+
+struct Json::Field {
+  std::string name;
+  Json value;
 };
 
 struct JsonLimits {

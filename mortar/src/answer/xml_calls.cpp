@@ -225,10 +225,15 @@ class XmlCallParser final : public CallParser {
   bool shows_tags_ = true;  // no call was found since the tag: as text, the tag belongs to it
 };
 
-/// Adds the types of a schema: its type, the kinds of its constants, the types of its alternatives.
-void add_types(const text::Json& schema, const text::Json& root, ParameterTypes& out, int depth) {
+/// Schemas and constants that are looked at for the types of a tool's parameters. Alternatives may refer to each other,
+/// so a small text could stand for more of them than can be counted.
+constexpr int kSchemasOfATool = 10'000;
+
+/// Adds the types of a schema: its type, the kinds of its constants, the types of its alternatives. `left`: how many
+/// more schemas and constants are looked at.
+void add_types(const text::Json& schema, const text::Json& root, ParameterTypes& out, int depth, int& left) {
   using Kind = text::Json::Kind;
-  if (depth > 8) return;
+  if (depth > 8 || --left < 0) return;
   const auto add = [&](const std::string& type) {
     out.string = out.string || type == "string";
     out.number = out.number || type == "number" || type == "integer";
@@ -247,10 +252,14 @@ void add_types(const text::Json& schema, const text::Json& root, ParameterTypes&
   }
   if (const text::Json* constant = schema.find("const")) add_kind(*constant);
   if (const text::Json* values = schema.find("enum"))
-    for (const text::Json& each : values->items) add_kind(each);
+    for (const text::Json& each : values->items)
+      if (--left >= 0) add_kind(each);
   for (const char* keyword : {"anyOf", "oneOf", "allOf"})
     if (const text::Json* branches = schema.find(keyword))
-      for (const text::Json& each : branches->items) add_types(each, root, out, depth + 1);
+      for (const text::Json& each : branches->items) {
+        if (left < 0) break;
+        add_types(each, root, out, depth + 1, left);
+      }
   if (const text::Json* reference = schema.find("$ref")) {
     const std::string path = reference->string();
     for (const char* place : {"$defs", "definitions"}) {
@@ -258,7 +267,7 @@ void add_types(const text::Json& schema, const text::Json& root, ParameterTypes&
       const text::Json* definitions = root.find(place);
       if (definitions == nullptr || !path.starts_with(prefix)) continue;
       if (const text::Json* target = definitions->find(path.substr(prefix.size())))
-        add_types(*target, root, out, depth + 1);
+        add_types(*target, root, out, depth + 1, left);
     }
   }
   if (schema.find("properties") != nullptr || schema.find("items") != nullptr) out.container = true;
@@ -274,7 +283,8 @@ ToolTypes tool_types(std::string name, const text::Json* schema) {
   ToolTypes out{std::move(name), {}};
   const text::Json* properties = schema != nullptr ? schema->find("properties") : nullptr;
   if (properties == nullptr) return out;
-  for (const auto& [key, property] : properties->fields) add_types(property, *schema, out.parameters[key], 0);
+  int left = kSchemasOfATool;
+  for (const auto& [key, property] : properties->fields) add_types(property, *schema, out.parameters[key], 0, left);
   return out;
 }
 

@@ -59,7 +59,9 @@ bool is_loopback_name(std::string_view authority) {
   const std::size_t colon = authority.rfind(':');
   const std::string_view host =
       authority.ends_with(']') || colon == std::string_view::npos ? authority : authority.substr(0, colon);
-  return equal_ignoring_case(host, "localhost") || host.starts_with("127.") || host == "[::1]";
+  // A name may begin as an address does, as 127.example.com, and point anywhere.
+  const bool is_address = host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos;
+  return equal_ignoring_case(host, "localhost") || is_address || host == "[::1]";
 }
 
 /// Whether a web page of this origin may ask, and the headers that let it read the answer. A page of the server itself

@@ -4,6 +4,7 @@
 #include "mortar/errors.hpp"
 #include "server/api_error.hpp"
 #include "server/parse.hpp"
+#include "tessera/base/format.hpp"
 
 namespace mortar::server {
 
@@ -80,6 +81,8 @@ std::string MessageWriter::take() {
   return std::move(out_);
 }
 
+constexpr std::size_t kToolLimit = 1024;  // names are compared with each other
+
 bool ToolWriter::has(std::string_view name) const {
   return std::any_of(types_.begin(), types_.end(), [&](const answer::ToolTypes& t) { return t.name == name; });
 }
@@ -91,6 +94,7 @@ void ToolWriter::add(const std::string& name, std::optional<std::string> descrip
   });
   if (!good)
     invalid(path + ".name", "1 to 256 bytes without white space, quotes, backslashes, < and >", "\"" + name + "\"");
+  if (types_.size() >= kToolLimit) invalid(path, tessera::concat("at most ", kToolLimit, " tools"), "more");
   if (has(name)) invalid(path + ".name", "names that differ", "\"" + name + "\" twice");
   json_.object().field("type", "function").key("function").object();
   json_.field("name", name);

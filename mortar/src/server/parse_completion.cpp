@@ -60,6 +60,9 @@ CompletionRequest parse_completion(const Json& body, const ParseContext& context
   const std::optional<std::int64_t> logprobs = fields.integer("logprobs", 0, 20);
   parse_generation(fields, context, out.generation);
   if (best && *best != out.generation.choices) unsupported("best_of", "is not supported: use n");
+  if (out.count() * static_cast<std::size_t>(out.generation.choices) > context.limits.answers)
+    invalid("n", tessera::concat("at most ", context.limits.answers, " answers of all prompts"),
+            tessera::concat(out.count(), " prompts with ", out.generation.choices, " answers each"));
   out.generation.default_tokens = 16;  // as OpenAI documents it
   if (logprobs) out.generation.logprobs = *logprobs;
   out.generation.unknown = fields.unknown();

@@ -22,6 +22,7 @@ struct RequestLimits {
   std::size_t stops = 4;
   std::size_t stop_bytes = 256;
   std::size_t prompts = 1024;  ///< of one completion request
+  std::size_t answers = 1024;  ///< of one request: prompts times choices
 };
 
 enum class Form : std::uint8_t { Text, JsonObject, JsonSchema, Regex, Choice };

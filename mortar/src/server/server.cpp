@@ -88,8 +88,8 @@ class Server::State {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return drains_ || failure_ != nullptr; });
     }
-    const bool complete = failure_ == nullptr && end_answers();
-    if (failure_ != nullptr) fail_answers({500, "the engine has failed", "", "engine_failed"});
+    const bool complete = !failed() && end_answers();
+    if (failed()) fail_answers({500, "the engine has failed", "", "engine_failed"});
     engine.request_stop();
     engine.join();
     http_.stop();
@@ -98,6 +98,11 @@ class Server::State {
   }
 
  private:
+  bool failed() {
+    const std::lock_guard lock(mutex_);
+    return failure_ != nullptr;
+  }
+
   void serve_engine(Engine& engine, const std::stop_token& stop) {
     try {
       engine.serve(stop);

@@ -63,6 +63,9 @@ Served::Served(Engine loaded, const ServerOptions& options)
   context.limits.max_context = std::min(model.plan.max_context, engine.total_pages() * kPageTokens);
   context.limits.choices = engine.options().max_batch;
   context.limits.stops = options.max_stops;
+  // Each prompt is a place in the queue: more than it has could never be accepted.
+  if (const std::int64_t queue = engine.options().max_queue; queue > 0)
+    context.limits.prompts = std::min(context.limits.prompts, static_cast<std::size_t>(queue));
   for (const std::int64_t id : model.generation.eos_ids) eos.push_back(static_cast<TokenId>(id));
 }
 
@@ -109,7 +112,7 @@ void Service::count_unknown(const Generation& generation) {
 }
 
 void Service::handle(std::shared_ptr<HttpReply> reply, Dialect dialect, std::function<void()> work) {
-  workers_.post([this, reply = std::move(reply), dialect, work = std::move(work)] {
+  const bool taken = workers_.post([this, reply, dialect, work = std::move(work)] {
     if (reply->gone()) return;
     try {
       work();
@@ -120,6 +123,10 @@ void Service::handle(std::shared_ptr<HttpReply> reply, Dialect dialect, std::fun
       send_error(*reply, error, dialect);
     }
   });
+  if (taken) return;
+  metrics_.refused("queue_full");
+  send_error(*reply, {503, "the server has more requests than it can read; try again later", "", "queue_full"},
+             dialect);
 }
 
 WriterOptions Service::writer_options(const Served& served, std::shared_ptr<HttpReply> reply, const Generation& g,

@@ -3,6 +3,9 @@
 
 namespace mortar::server {
 
+/// Requests that wait to be read; each holds its body.
+constexpr std::size_t kWaiting = 512;
+
 Workers::Workers(int threads) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
 }
@@ -18,13 +21,14 @@ void Workers::stop() {
   work_.clear();
 }
 
-void Workers::post(std::function<void()> work) {
+bool Workers::post(std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
-    if (ends_) return;
+    if (ends_ || work_.size() >= kWaiting) return false;
     work_.push_back(std::move(work));
   }
   changed_.notify_one();
+  return true;
 }
 
 void Workers::loop() {

@@ -17,8 +17,8 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
   /// Waits for what has begun and drops the rest, and all that comes.
   void stop();
-  /// `work` must not throw.
-  void post(std::function<void()> work);
+  /// `work` must not throw. False if too much waits already, or after stop(): it is dropped.
+  bool post(std::function<void()> work);
 
  private:
   void loop();

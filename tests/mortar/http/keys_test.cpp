@@ -90,6 +90,7 @@ TEST(HttpOrigins, RejectedUnlessConfigured) {
   EXPECT_EQ(from("https://example.com", "127.0.0.1:8080").status, 403);
   EXPECT_EQ(from("null", "127.0.0.1:8080").status, 403);
   EXPECT_EQ(from("http://example.com:8080", "example.com:8080").status, 403) << "a name that points to this machine";
+  EXPECT_EQ(from("http://127.example.com:8080", "127.example.com:8080").status, 403) << "a name, not an address";
   EXPECT_EQ(from("http://127.0.0.1:8081", "127.0.0.1:8080").status, 403);
   for (const char* own : {"127.0.0.1:8080", "localhost:8080", "[::1]:8080", "localhost"})
     EXPECT_EQ(from(std::string("http://") + own, own).status, 200) << own;

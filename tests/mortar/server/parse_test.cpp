@@ -110,6 +110,33 @@ TEST(MortarServerParse, FieldsOfChat) {
   }
 }
 
+std::string repeated(const std::string& text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += (i == 0 ? "" : ",") + text;
+  return out;
+}
+
+/// A thousand alternatives that each stand for a thousand more: what is looked at is bounded.
+TEST(MortarServerParse, SchemasThatReferToThemselvesAreReadInTime) {
+  const std::string schema = R"({"type": "object", "properties": {"x": {"$ref": "#/$defs/A"}, "y": {"type": "string"}},
+    "$defs": {"A": {"anyOf": [)" +
+                             repeated(R"({"$ref": "#/$defs/A"})", 1000) + "]}}}";
+  const std::string tool = R"({"type": "function", "function": {"name": "f", "parameters": )" + schema + "}}";
+  EXPECT_EQ(parsed(parse_chat, chat("\"tools\": [" + tool + "]"), answer::CallFormat::Xml).tool_types.size(), 1u);
+}
+
+TEST(MortarServerParse, ManyToolsAndAnswers) {
+  std::string tools;
+  for (int i = 0; i < 1025; ++i)
+    tools += (i == 0 ? "" : ",") + (R"({"type": "function", "function": {"name": "f)" + std::to_string(i) + "\"}}");
+  const ApiError e = error_of(parse_chat, chat("\"tools\": [" + tools + "]"));
+  EXPECT_EQ(e.param, "tools[1024].function");
+  EXPECT_THAT(e.message, HasSubstr("at most 1024 tools"));
+  const ApiError answers = error_of(parse_completion, R"({"n": 2, "prompt": [)" + repeated("\"a\"", 600) + "]}");
+  EXPECT_EQ(answers.param, "n");
+  EXPECT_THAT(answers.message, HasSubstr("600 prompts with 2 answers each"));
+}
+
 TEST(MortarServerParse, AcceptedFieldsOfChat) {
   const Generation g =
       parsed(parse_chat, chat(R"("temperature": 0, "top_p": 1, "top_k": -1, "min_p": 0, "n": 8, "stop": "a", "seed": -1,

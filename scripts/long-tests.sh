@@ -12,7 +12,7 @@
 #   --no-build      runs what was built before
 #   --help          this text
 #
-# scripts/test.sh --full gives programs, inputs, flight, products and scans a minute each. The random numbers start from
+# scripts/test.sh --full gives programs, inputs, flight and scans a minute each. The random numbers start from
 # the day's date: the output has what repeats a failure.
 set -uo pipefail
 # shellcheck source=scripts/common.sh

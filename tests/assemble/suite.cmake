@@ -49,7 +49,7 @@ if(tessera_gpu_programs)
   add_custom_target(assembled_gpu_programs DEPENDS ${tessera_gpu_programs} null_driver)
   file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/assembled_gpu_programs.txt CONTENT "${tessera_gpu_lines}\n")
   add_test(NAME assemble.gpu_programs
-           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/gpu_programs.py --share 20
+           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/gpu_programs.py --share 20 --seconds 60
                    --programs ${PROJECT_BINARY_DIR}/assembled_gpu_programs.txt --null-driver $<TARGET_FILE:null_driver>)
   set_tests_properties(assemble.gpu_programs PROPERTIES LABELS "assemble+tileiras" SKIP_RETURN_CODE 77 TIMEOUT 1500)
 endif()

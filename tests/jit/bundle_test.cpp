@@ -149,10 +149,12 @@ TEST_F(BundleTest, ARunOnTheCpuLeavesWhatALaunchLooksFor) {
     auto read_only = contract();
     read_only.tensors[0].written = false;
     EXPECT_NE(c.key, bundle_key(*elsewhere, read_only, facts, held, chosen));
-    using enum Form;  // the tile is stored from registers, without loops: only warps and effort can be other ones
+    // The tile is stored from registers, without loops: warps, hints, pointers and effort can be other ones.
+    using enum Form;
     std::vector<Form> forms;
     for (const CollectedForm& f : c.forms) forms.push_back(f.form);
-    EXPECT_EQ(forms, (std::vector<Form>{Chosen, MoreWarps, MoreWarpsPlainStores, RolledMoreWarps, Bare, Quick}));
+    EXPECT_EQ(forms, (std::vector<Form>{Chosen, MoreWarps, MoreWarpsPlainStores, OneBlockMoreWarps, MoreWarpsPointers,
+                                        WithoutHints, RolledMoreWarps, Bare, Quick}));
     for (const CollectedForm& f : c.forms) {
       EXPECT_GT(fs::file_size(f.file), 50u);
       EXPECT_GT(fs::file_size(f.report), 50u);

@@ -22,7 +22,7 @@ from server_test import Server, make_model, openai
 
 
 class Life(unittest.TestCase):
-    """Starts, ends, refusals."""
+    """Starts, ends, rejections."""
 
     def test_full_queue_retries_and_the_end(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -40,10 +40,10 @@ class Life(unittest.TestCase):
             ask = lambda c, n: c.completions.create(model="mine", prompt="a", max_tokens=n, extra_body={"ignore_eos": True})
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
                 long = [pool.submit(ask, client, 150) for _ in range(4)]
-                refused = [f.exception() for f in long if f.exception()]
-                self.assertTrue(refused and all(isinstance(e, openai.InternalServerError) and e.status_code == 503 for e in refused), refused)
-                self.assertEqual(refused[0].response.headers["Retry-After"], "1")
-                self.assertEqual(refused[0].code, "queue_full")
+                rejected = [f.exception() for f in long if f.exception()]
+                self.assertTrue(rejected and all(isinstance(e, openai.InternalServerError) and e.status_code == 503 for e in rejected), rejected)
+                self.assertEqual(rejected[0].response.headers["Retry-After"], "1")
+                self.assertEqual(rejected[0].code, "queue_full")
                 busy = [pool.submit(ask, client, 60) for _ in range(2)]
                 self.assertEqual(ask(patient, 2).usage.completion_tokens, 2)  # tries again by itself
                 for f in busy:

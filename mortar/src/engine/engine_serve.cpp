@@ -30,7 +30,7 @@ void Engine::State::open_letters() {
         close(s);
         ++stats.cancelled;
       }
-      if (submission->request.tell_cancelled && !s.told)
+      if (submission->request.report_cancelled && !s.told)
         outbox.emplace_back(submission->pointer(s), last_token(s, FinishReason::Cancelled, submission->reason));
     }
   }

@@ -21,7 +21,7 @@ class FairQueue {
   static constexpr std::int64_t kPlaces = 16;
 
   void push(SequencePtr s);
-  /// Whose turn it is; null: nobody waits.
+  /// Whose turn it is; null: none waits.
   SequencePtr next() const;
   void erase(const Sequence& s);
   /// Tokens were computed for a key.

@@ -54,7 +54,7 @@ class Scheduler {
   /// The next step, when none is in flight. Sequences may give way to others for it. Empty if there is nothing to do.
   StepPlan plan() { return make_plan(false); }
   /// The step after the ones that have been launched, whose tokens are not known yet. Empty if it cannot be known yet:
-  /// somebody would have to give way, or nothing is left to do.
+  /// a sequence would have to give way, or nothing is left to do.
   StepPlan plan_ahead() { return make_plan(true); }
   void launched(const StepPlan& plan);
   /// Steps that were launched have failed, and are not waited for any more: sequences are as before.

@@ -1,4 +1,4 @@
-// The fields of a request: each is asked for once, with its type and range. What is null counts as not given, as
+// The fields of a request: each is requested once, with its type and range. What is null counts as not given, as
 // clients send it for options that were not set.
 #pragma once
 #include <cstdint>
@@ -31,7 +31,7 @@ class Fields {
   /// "messages[0].role" for "role" of messages[0].
   std::string path(std::string_view name) const;
   const std::string& path() const { return path_; }
-  /// Names that nobody has asked for.
+  /// Names that were not requested.
   std::vector<std::string> unknown() const;
 
  private:

@@ -111,12 +111,12 @@ void ServerMetrics::accepted(std::int64_t prompt_tokens) {
   prompts_.observe(static_cast<double>(prompt_tokens));
 }
 
-void ServerMetrics::refused(const std::string& code) {
+void ServerMetrics::rejected(const std::string& code) {
   counter_by("requests_refused_total", "admission_rejections_total",
-             "Requests that were refused, by the code of the error.", "reason", code)
+             "Requests that were rejected, by the code of the error.", "reason", code)
       .add();
   const std::lock_guard lock(mutex_);
-  ++refused_;
+  ++rejected_;
 }
 
 void ServerMetrics::ended(const std::string& result, double seconds) {
@@ -160,8 +160,8 @@ ServerMetrics::Totals ServerMetrics::totals() const {
     return at == ended_.end() ? 0 : at->second;
   };
   Totals t;
-  t.refused = refused_;
-  t.received = accepted_.value() + refused_;
+  t.rejected = rejected_;
+  t.received = accepted_.value() + rejected_;
   t.finished = ended("finished"), t.cancelled = ended("cancelled"), t.failed = ended("failed");
   t.tokens = tokens_.value();
   return t;

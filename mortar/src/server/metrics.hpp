@@ -23,7 +23,7 @@ class ServerMetrics {
   ServerMetrics& operator=(const ServerMetrics&) = delete;
 
   void accepted(std::int64_t prompt_tokens);
-  void refused(const std::string& code);
+  void rejected(const std::string& code);
   void ended(const std::string& result, double seconds);  ///< "finished", "cancelled", "failed"
   void choice_ended(const std::string& reason, std::int64_t tokens);
   void first_token(double seconds) { first_token_.observe(seconds); }
@@ -36,9 +36,9 @@ class ServerMetrics {
   std::string text(const EngineStats* engine, const HttpStats& http);
 
   struct Totals {
-    std::uint64_t received = 0, refused = 0, finished = 0, cancelled = 0, failed = 0, tokens = 0;
+    std::uint64_t received = 0, rejected = 0, finished = 0, cancelled = 0, failed = 0, tokens = 0;
   };
-  /// received = refused + finished + cancelled + failed + those that are being answered.
+  /// received = rejected + finished + cancelled + failed + those that are being answered.
   Totals totals() const;
 
  private:
@@ -56,7 +56,7 @@ class ServerMetrics {
   Histogram &first_token_, &gaps_, &requests_, &queue_, &prefill_, &decode_, &prompts_, &answers_;
   mutable std::mutex mutex_;  // guards what follows
   std::map<std::string, std::uint64_t> ended_;
-  std::uint64_t refused_ = 0;
+  std::uint64_t rejected_ = 0;
   std::map<std::string, bool> unknown_;
   std::mutex text_mutex_;  // the numbers that text() shows
   EngineStats engine_;

@@ -86,7 +86,7 @@ void parse_stream(Fields& fields, Generation& out) {
 }
 
 /// What would change the answer if it were ignored.
-void refuse(Fields& fields) {
+void reject_unsupported(Fields& fields) {
   for (const char* old : {"guided_json", "guided_regex", "guided_choice", "guided_grammar"})
     if (fields.find(old) != nullptr)
       unsupported(fields.path(old),
@@ -179,7 +179,7 @@ void parse_generation(Fields& fields, const ParseContext& context, Generation& o
   out.priority = fields.integer("priority", -kMostPriority, kMostPriority).value_or(0);
   parse_stream(fields, out);
   out.return_ids = fields.boolean("return_token_ids").value_or(false);
-  refuse(fields);
+  reject_unsupported(fields);
   fields.ignore({"user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity",
                  "prediction", "best_of", "web_search_options", "logprobs", "top_logprobs"});
 }

@@ -165,7 +165,7 @@ ChatRequest parse_message(const Json& body, const ParseContext& context) {
   g.top_k = fields.integer("top_k", 0, std::int64_t{1} << 30);
   g.stream = fields.boolean("stream").value_or(false);
   g.clamps = true;       // clients of this API ask for the most that a model may give
-  out.thinking = false;  // as the API has it: only where it is asked for
+  out.thinking = false;  // as the API has it: only where it is requested
   if (const Json* thinking = fields.object("thinking")) {
     Fields t(*thinking, fields.path("thinking"));
     const auto type = t.one_of("type", {"enabled", "adaptive", "disabled"});

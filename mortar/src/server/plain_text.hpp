@@ -1,7 +1,7 @@
-// Text of clients in a prompt: names of added tokens in it are text, so that nobody can forge the end of a message.
+// Text of clients in a prompt: names of added tokens in it are text, so that no client can forge the end of a message.
 //
 // A chat template makes one text of everything. So such names are marked before and found again after it: characters of
-// a private range, drawn when the program starts, stand behind the first character of the name and behind its end.
+// a private range, drawn when the program starts, follow the first character of the name and behind its end.
 #pragma once
 #include <string>
 #include <string_view>

@@ -159,7 +159,7 @@ std::string state_json(Service& service, const HttpStats& http) {
   JsonWriter json(out);
   const ServerMetrics::Totals totals = service.metrics().totals();
   json.object().field("model", service.model()).field("version", tessera::jit::library_version());
-  json.field("received", totals.received).field("refused", totals.refused).field("finished", totals.finished);
+  json.field("received", totals.received).field("rejected", totals.rejected).field("finished", totals.finished);
   json.field("cancelled", totals.cancelled).field("failed", totals.failed);
   json.field("connections", http.connections);
   if (const auto served = service.served_or_null()) {

@@ -81,7 +81,7 @@ class Server::State {
       Engine engine = std::exchange(load_, nullptr)();
       serve_with(std::move(engine));
     }
-    tell_ready();
+    report_ready();
     const auto served = service_.served_or_null();
     std::jthread engine([&](const std::stop_token& stop) { serve_engine(served->engine, stop); });
     {
@@ -130,7 +130,7 @@ class Server::State {
     (void)http_.drain(std::chrono::seconds(2));  // for the errors to be read
   }
 
-  void tell_ready() {
+  void report_ready() {
     const auto served = service_.served_or_null();
     if (!options_.ready) return;
     const auto& limits = served->context.limits;

@@ -118,13 +118,13 @@ void Service::handle(std::shared_ptr<HttpReply> reply, Dialect dialect, std::fun
       work();
     } catch (...) {
       const ApiError error = current_error();
-      metrics_.refused(error.code);
+      metrics_.rejected(error.code);
       if (error.status == 500 && options_.note) options_.note("a request failed: " + error.message);
       send_error(*reply, error, dialect);
     }
   });
   if (taken) return;
-  metrics_.refused("queue_full");
+  metrics_.rejected("queue_full");
   send_error(*reply, {503, "the server has more requests than it can read; try again later", "", "queue_full"},
              dialect);
 }

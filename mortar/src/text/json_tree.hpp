@@ -1,5 +1,5 @@
 // JSON as a tree whose values refer to their text: for requests, which have few values. Strings are decoded when they
-// are asked for, numbers are kept as they are written, and any value can be passed on as its text.
+// are read, numbers are kept as they are written, and any value can be passed on as its text.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -35,7 +35,7 @@ TEST(EngineThreads, AnswersAreAsAlone) {
       const std::uint32_t which = random() % 6;
       Request r = some_request(5 + 13 * which, 10 + which, which);
       r.key = std::to_string(number);
-      r.tell_cancelled = true;
+      r.report_cancelled = true;
       auto heard = std::make_shared<std::vector<TokenId>>();
       ++open;
       const auto listener = [&, heard, which](const Token& token) {
@@ -109,7 +109,7 @@ TEST(EngineThreads, ServingGoesOnAfterFailures) {
   tessera::set_memory_limit(cpu, tessera::kNoMemoryLimit);
   EXPECT_EQ(penalised.finish, FinishReason::Failed);
   Request told = some_request(3, 50);
-  told.tell_cancelled = true;
+  told.report_cancelled = true;
   int calls = 0;
   engine.submit(told, [&](const Token& token) {
     locked(thrower)(token);

@@ -57,7 +57,7 @@ std::vector<TokenId> answer_alone(const Sequence& s) {
   return answer;
 }
 
-/// Executes the plans of a scheduler, one step ahead, as an engine does.
+/// Executes the plans of a scheduler, with the next one launched early, as an engine does.
 class Device {
  public:
   explicit Device(const SchedulerOptions& options)
@@ -234,7 +234,7 @@ void run_schedule(std::uint32_t seed, std::int64_t& preemptions, std::int64_t& a
   std::size_t to_come = 4 + random() % 10;
   std::int64_t steps = 0;
   for (bool busy = true; busy || to_come > 0; ++steps) {
-    ASSERT_LT(steps, 20000) << "somebody starves";
+    ASSERT_LT(steps, 20000) << "a sequence starves";
     if (to_come > 0 && random() % 4 != 0) {
       device.submit(random_request(random, options));
       --to_come;

@@ -291,7 +291,7 @@ TEST(SharedEngine, CancellingSaysWhyWhereAsked) {
   Engine engine(load_test_model("dense-tied"), {.max_batch = 2});
   Heard running, queued, silent;
   Request r = some_request(70, 100);
-  r.tell_cancelled = true;
+  r.report_cancelled = true;
   r.choices = 2;
   const SequenceId first = engine.submit(r, running.listener());
   const SequenceId second = engine.submit(some_request(3, 100), silent.listener());
@@ -344,7 +344,7 @@ TEST(SharedEngine, LogitsThatAreNotFiniteEndTheirSequence) {
   EXPECT_EQ(heard.finish, FinishReason::Failed);
   EXPECT_THAT(heard.tokens.back().error, HasSubstr("are the weights damaged?"));
   engine.submit(some_request(3, 5), {});
-  EXPECT_THROW(engine.run(), ModelError) << "nobody else hears of it";
+  EXPECT_THROW(engine.run(), ModelError) << "no other function is called";
   EXPECT_EQ(engine.free_pages(), engine.total_pages());
 }
 

@@ -196,7 +196,7 @@ TEST(LoadTest, Poisson) {
   const LoadResult r = LoadTest(o).run({.concurrency = 0, .rate = 400});
   EXPECT_EQ(r.requests, 40);
   EXPECT_GE(server.most, 6) << "arrivals do not wait for answers";
-  EXPECT_GT(r.seconds, 0.08);
+  EXPECT_GT(r.seconds, 0.04) << "forty arrivals at 400 a second take 0.1 s, with a standard deviation of 0.016";
 }
 
 TEST(LoadTest, LengthsWithoutTokenizer) {

@@ -1,4 +1,4 @@
-// The server with a small model, over loopback: clients that leave and requests that are refused leave nothing behind.
+// The server with a small model, over loopback: clients that leave and requests that are rejected leave nothing behind.
 #include "mortar/server.hpp"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ std::string chat(int tokens, bool stream) {
 
 TEST(MortarServerLive, ClientsThatLeaveLeaveNothingBehind) {
   LiveServer server({.max_batch = 4, .max_queue = 3});
-  std::atomic<int> answered{0}, refused{0}, left{0};
+  std::atomic<int> answered{0}, rejected{0}, left{0};
   std::vector<std::thread> clients;
   for (int c = 0; c < 6; ++c) {
     clients.emplace_back([&, c] {
@@ -74,7 +74,7 @@ TEST(MortarServerLive, ClientsThatLeaveLeaveNothingBehind) {
         if (!a.error.empty())
           ++left;
         else if (a.status == 503)
-          ++refused;
+          ++rejected;
         else if (a.status == 200)
           ++answered;
       }
@@ -83,11 +83,11 @@ TEST(MortarServerLive, ClientsThatLeaveLeaveNothingBehind) {
   for (std::thread& t : clients) t.join();
   EXPECT_GT(answered, 0);
   EXPECT_GT(left, 0);
-  EXPECT_LE(answered + refused + left, 48);
+  EXPECT_LE(answered + rejected + left, 48);
   const json s = server.idle_state();
   EXPECT_EQ(s["held_pages"], 0);
   EXPECT_EQ(s["received"].get<int>(),
-            s["refused"].get<int>() + s["finished"].get<int>() + s["cancelled"].get<int>() + s["failed"].get<int>())
+            s["rejected"].get<int>() + s["finished"].get<int>() + s["cancelled"].get<int>() + s["failed"].get<int>())
       << s;
   EXPECT_EQ(s["failed"], 0);
   EXPECT_TRUE(server.end());

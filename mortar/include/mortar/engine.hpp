@@ -54,9 +54,9 @@ struct Request {
   std::shared_ptr<TokenConstraint> constraint = {};
   /// Answers to the prompt, up to max_batch. They share the pages of the prompt; the seed of choice i is the seed + i.
   std::int64_t choices = 1;
-  std::string cache_salt = {};  ///< the prefix cache finds only pages of requests with the same one
-  std::string key = {};         ///< whose request it is: keys share the engine equally while requests of several wait
-  std::int64_t priority = 0;    ///< among requests of one key smaller ones go first, to kMostPriority either way
+  std::string cache_salt = {};    ///< the prefix cache finds only pages of requests with the same one
+  std::string key = {};           ///< whose request it is: keys share the engine equally while requests of several wait
+  std::int64_t priority = 0;      ///< among requests of one key smaller ones go first, to kMostPriority either way
   bool report_cancelled = false;  ///< its function gets a last call, with FinishReason::Cancelled
 };
 inline constexpr std::int64_t kMostLogprobs = 20, kMostPriority = 1000;
@@ -134,7 +134,8 @@ class Engine {
   /// that finds the queue full; the engine is unchanged then.
   SequenceId submit(Request request, OnToken on_token);
   /// Ends a request, in whatever state it is, without further calls of its function but one that has begun on another
-  /// thread, and the last one if Request::report_cancelled; `reason` is its Token::error. False if it has ended already.
+  /// thread, and the last one if Request::report_cancelled; `reason` is its Token::error. False if it has ended
+  /// already.
   bool cancel(SequenceId id, std::string reason = {});
   /// Blocks until there is something to do for step(), or until `longest` has passed: then false.
   bool wait(std::chrono::milliseconds longest);

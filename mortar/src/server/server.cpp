@@ -29,6 +29,10 @@ std::string model_name(const ServerOptions& options, const std::string& folder) 
   return last.empty() ? "model" : last;
 }
 
+/// What may wait for one client. The first events of a response repeat its tools, the last ones its whole answer
+/// several times, all at once: no client could have read them yet.
+constexpr std::size_t kPendingBytes = std::size_t{8} << 20;
+
 HttpOptions http_options(const ServerOptions& options) {
   HttpOptions h;
   h.host = options.host;
@@ -39,6 +43,7 @@ HttpOptions http_options(const ServerOptions& options) {
   h.tls_cert = options.tls_cert;
   h.tls_key = options.tls_key;
   h.log_path = options.log;
+  h.max_pending = kPendingBytes;
   h.open_paths = server::open_paths();
   if (!options.api_key_file.empty()) h.api_keys = read_api_keys(options.api_key_file);
   return h;

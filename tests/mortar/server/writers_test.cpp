@@ -208,7 +208,7 @@ TEST(MortarServerWriters, Completions) {
           if (!c["finish_reason"].is_null()) finish = c["finish_reason"];
         }
       }
-      EXPECT_EQ(text, whole["choices"][0]["text"]) << script.text;
+      EXPECT_EQ(text, whole["choices"][0]["text"].get<std::string>()) << script.text;
       EXPECT_EQ(tokens, whole["choices"][0]["logprobs"]["tokens"]);
       EXPECT_EQ(finish, whole["choices"][0]["finish_reason"]);
     }

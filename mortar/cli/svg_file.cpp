@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 
 /// The file behind symbolic links, which need not exist.
 fs::path target_of(fs::path path) {
-  constexpr int kMostLinks = 40;  // as Linux
+  constexpr int kLinkLimit = 40;  // as Linux
   std::error_code error;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(path, error); ++i)
+  for (int i = 0; i < kLinkLimit && fs::is_symlink(path, error); ++i)
     path = path.parent_path() / fs::read_symlink(path, error);
   return path;
 }

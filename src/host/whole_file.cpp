@@ -18,7 +18,7 @@ namespace tessera::detail {
 
 namespace {
 
-constexpr int kMostLinks = 40;  // the limit of Linux (path_resolution(7))
+constexpr int kLinkLimit = 40;  // the limit of Linux (path_resolution(7))
 constexpr mode_t kAnyoneWrites = S_IWUSR | S_IWGRP | S_IWOTH;
 
 std::string folder_of(const std::string& path) {
@@ -77,8 +77,8 @@ void WholeFile::follow_links() {
   for (int links = 0;; ++links) {
     struct stat status {};
     if (lstat(target_.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return;
-    const std::string to = links < kMostLinks ? read_link(target_) : std::string();
-    if (to.empty()) fail("write", links < kMostLinks ? errno : ELOOP);
+    const std::string to = links < kLinkLimit ? read_link(target_) : std::string();
+    if (to.empty()) fail("write", links < kLinkLimit ? errno : ELOOP);
     target_ = to[0] == '/' ? to : folder_of(target_) + "/" + to;
   }
 }

@@ -56,10 +56,10 @@ struct Request {
   std::int64_t choices = 1;
   std::string cache_salt = {};    ///< the prefix cache finds only pages of requests with the same one
   std::string key = {};           ///< whose request it is: keys share the engine equally while requests of several wait
-  std::int64_t priority = 0;      ///< among requests of one key smaller ones go first, to kMostPriority either way
+  std::int64_t priority = 0;      ///< among requests of one key smaller ones go first, to kPriorityLimit either way
   bool report_cancelled = false;  ///< its function gets a last call, with FinishReason::Cancelled
 };
-inline constexpr std::int64_t kMostLogprobs = 20, kMostPriority = 1000;
+inline constexpr std::int64_t kMostLogprobs = 20, kPriorityLimit = 1000;
 
 struct TokenLogprob {
   TokenId id;

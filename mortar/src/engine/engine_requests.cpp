@@ -135,8 +135,8 @@ void Engine::State::check_request(const Request& r) const {
   if (r.choices < 1 || r.choices > options.max_batch)
     reject("choices: expected 1 to " + std::to_string(options.max_batch) + " (max_batch), found " +
            std::to_string(r.choices));
-  if (r.priority < -kMostPriority || r.priority > kMostPriority)
-    reject("priority: expected -" + std::to_string(kMostPriority) + " to " + std::to_string(kMostPriority) +
+  if (r.priority < -kPriorityLimit || r.priority > kPriorityLimit)
+    reject("priority: expected -" + std::to_string(kPriorityLimit) + " to " + std::to_string(kPriorityLimit) +
            ", found " + std::to_string(r.priority));
   if (r.cache_salt.find('\0') != std::string::npos) reject("cache_salt: expected a text without zeros, found one");
   check_restrictions(r);

@@ -1,5 +1,5 @@
-// The scheduler: which sequences are computed in a step, who has which pages, who has to wait. It knows no device: an
-// engine executes its plans and tells it what came of them (docs/mortar/scheduler.md).
+// The scheduler: which sequences are computed in a step, who has which pages, who has to wait. It does not
+// depend on a device: an engine executes its plans and reports the results (docs/mortar/scheduler.md).
 //
 //   while (SequencePtr s = scheduler.admit()) ...      // sequences that begin
 //   StepPlan now = scheduler.plan();

@@ -176,7 +176,7 @@ void parse_generation(Fields& fields, const ParseContext& context, Generation& o
       invalid(fields.path("cache_salt"), "1 to 128 bytes without @, /, \\ and NUL", "others");
     out.cache_salt = *salt;
   }
-  out.priority = fields.integer("priority", -kMostPriority, kMostPriority).value_or(0);
+  out.priority = fields.integer("priority", -kPriorityLimit, kPriorityLimit).value_or(0);
   parse_stream(fields, out);
   out.return_ids = fields.boolean("return_token_ids").value_or(false);
   reject_unsupported(fields);

@@ -49,19 +49,10 @@ class ChatWriter final : public AnswerWriter {
       json.end();
       o_.reply->event(out);
     }
-    o_.reply->event("[DONE]");
-    o_.reply->end_stream();
+    end_stream(*o_.reply);
   }
 
-  void failed(const ApiError& error) override {
-    if (!begun_) {
-      send_error(*o_.reply, error);
-      return;
-    }
-    o_.reply->event(error_json(error));
-    o_.reply->event("[DONE]");
-    o_.reply->end_stream();
-  }
+  void failed(const ApiError& error) override { fail_stream(*o_.reply, begun_, error); }
 
  private:
   void head(JsonWriter& json, const char* object) const {

@@ -1,4 +1,5 @@
 // Usage, timings, tokens: parts of several forms.
+#include "server/api_error.hpp"
 #include "server/writers.hpp"
 #include "tessera/jit/tuning.hpp"
 #include "text/utf8.hpp"
@@ -6,6 +7,17 @@
 namespace mortar::server {
 
 std::string fingerprint() { return std::string("mortar-") + tessera::jit::library_version(); }
+
+void end_stream(HttpReply& reply) {
+  reply.event("[DONE]");
+  reply.end_stream();
+}
+
+void fail_stream(HttpReply& reply, bool begun, const ApiError& error) {
+  if (!begun) return send_error(reply, error);
+  reply.event(error_json(error));
+  end_stream(reply);
+}
 
 void write_usage(text::JsonWriter& json, const Usage& usage) {
   json.object();

@@ -51,6 +51,11 @@ struct Sent {
 std::string fingerprint();
 
 // Parts that several forms share.
+
+/// Ends a stream in OpenAI's form.
+void end_stream(HttpReply& reply);
+/// Reports an error in OpenAI's form: as an event if the stream has `begun`, else as the answer.
+void fail_stream(HttpReply& reply, bool begun, const ApiError& error);
 void write_usage(text::JsonWriter& json, const Usage& usage);
 /// As llama.cpp has them: milliseconds, tokens a second.
 void write_timings(text::JsonWriter& json, const Speed& speed);

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "mortar/http/test_server.hpp"
+#include "tessera/base/sanitizers.hpp"
 
 namespace mortar::test {
 namespace {
@@ -263,6 +264,9 @@ TEST(HttpFaults, ConnectionsOfOneAddressAreLimited) {
 }
 
 TEST(HttpFaults, NoFileDescriptorLeft) {
+  // The undefined-behaviour sanitizer makes a pipe to find out whether an object's memory can be read, and reports the
+  // object where it gets no pipe.
+  if (TESSERA_ASAN) GTEST_SKIP() << "the sanitizers of this build need file descriptors themselves";
   TestServer s;
   RawClient first = s.connect();
   first.send(get("/hello"));

@@ -9,6 +9,7 @@
 #                   models, sanitizers (all tests with the address and undefined-behaviour sanitizers, whatever they take)
 #   --write         adds the results to the table in docs/testing.md
 #   --jobs N        processes at a time (default: the processors, as memory allows)
+#   --together      as many parts at a time as --jobs says, each with one process: less of each part in less time
 #   --no-build      runs what was built before
 #   --help          this text
 #
@@ -18,13 +19,14 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-minutes=60 known=programs,inputs,flight,products,scans,pairs,kernels,models,sanitizers parts='' write=no jobs='' build=yes
+minutes=60 known=programs,inputs,flight,products,scans,pairs,kernels,models,sanitizers parts='' write=no jobs='' build=yes together=no
 while [ $# -gt 0 ]; do
   case $1 in
     --minutes) minutes=${2:?--minutes needs a number}; shift ;;
     --only) parts=${2:?--only needs a list of parts}; shift ;;
     --write) write=yes ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
+    --together) together=yes ;;
     --no-build) build=no ;;
     -h | --help) usage "$0"; exit 0 ;;
     *) die "unknown option $1; see scripts/long-tests.sh --help" ;;
@@ -112,19 +114,42 @@ do_sanitizers() {
 
 failed=() rows=()
 commit=$(git describe --always --dirty=+changes --exclude '*' 2>/dev/null || echo unknown)
-for part in ${known//,/ }; do
-  wanted "$part" || continue
-  say "$part"
-  start=$SECONDS
-  if "do_$part" >"$logs/$part.txt" 2>&1; then
+# run_part <part>: its output into a file, its seconds into another one.
+run_part() {
+  local start=$SECONDS outcome=0
+  "do_$1" >"$logs/$1.txt" 2>&1 || outcome=$?
+  echo $((SECONDS - start)) >"$logs/$1.seconds"
+  return $outcome
+}
+# report <part> <exit code>
+report() {
+  local part=$1 outcome taken
+  taken=$(cat "$logs/$part.seconds" 2>/dev/null || echo 0)
+  if [ "$2" = 0 ]; then
     outcome=$(tail -n 1 "$logs/$part.txt")
   else
     tail -n 60 "$logs/$part.txt"
     failed+=("$part")
     outcome="FAILED"
   fi
-  printf '%s (%s s)\n' "$outcome" $((SECONDS - start))
-  rows+=("| $(date -u +%Y-%m-%d) | $commit | $part | $(((SECONDS - start + 30) / 60)) | ${outcome//|/,} |")
+  printf '%s: %s (%s s)\n' "$part" "$outcome" "$taken"
+  rows+=("| $(date -u +%Y-%m-%d) | $commit | $part | $(((taken + 30) / 60)) | ${outcome//|/,} |")
+}
+at_once=1
+if [ $together = yes ]; then at_once=$jobs jobs=1; fi
+todo=()
+for part in ${known//,/ }; do ! wanted "$part" || todo+=("$part"); done
+for ((first = 0; first < ${#todo[@]}; first += at_once)); do
+  now=("${todo[@]:first:at_once}") processes=()
+  say "${now[*]}"
+  for part in "${now[@]}"; do
+    run_part "$part" &
+    processes+=($!)
+  done
+  for i in "${!now[@]}"; do
+    wait "${processes[i]}"
+    report "${now[i]}" $?
+  done
 done
 
 if [ $write = yes ]; then

@@ -124,7 +124,7 @@ do_long() {
   wanted long || return 0
   say "a minute of each of the long tests (build/dev, build/clang)"
   begin
-  if scripts/long-tests.sh --minutes 1 --only programs,inputs,flight,scans --jobs "$jobs"; then
+  if scripts/long-tests.sh --minutes 1 --together --only programs,inputs,flight,scans --jobs "$jobs"; then
     record long ok ''
   else
     record long FAILED 'see above; scripts/long-tests.sh runs them alone'

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Assembles every kernel of given programs with NVIDIA's tileiras, for every GPU generation, without a GPU.
 
-    assemble_all.py --dumps FOLDER [--programs FILE] [--gpu sm_90 ...] [--in-turn] [--seconds N] [--jobs N] [--at-least N]
+    assemble_all.py --dumps FOLDER [--programs FILE] [--gpu sm_90 ...] [--in-turn [--share N]] [--seconds N] [--jobs N] [--at-least N]
 
 FILE has the path of a program in each line. The programs are run with TESSERA_DUMP=all, so that each writes bytecode and text of the kernels that it compiles into FOLDER (on the
 CPU: no GPU is needed). Then every *.tilebc in FOLDER is assembled for every GPU. Accepted kernels are remembered in the user's cache by content and assembler, and not assembled again.
@@ -10,7 +10,8 @@ What a GPU lacks follows from the kernel's IR (NEEDS): such a kernel must be rej
 accepted after all, the table is wrong, and that is a failure.
 
 With --in-turn each kernel is assembled for one of the GPUs, another one every day, so that each has been tried after as many days as
-there are GPUs. CI does that; scripts/long-tests.sh assembles every kernel for all of them.
+there are GPUs; with --share N an N-th of the kernels takes part on one day, so that it takes N times as many days. CI does that;
+scripts/long-tests.sh assembles every kernel for all of them.
 Exit codes: 0 all accepted, 1 a kernel was rejected or there are too few, 77 there is no assembler (1 if TESSERA_REQUIRE_TILEIRAS is
 set).
 """
@@ -108,9 +109,10 @@ def assemble(assembler, file, gpu, accepted):
         return file, gpu, done.stderr.strip() or f"tileiras ended with {done.returncode} and no message"
 
 
-def in_turn(file, gpus, day):
-    """The GPU that a kernel is assembled for on that day."""
-    return gpus[(zlib.crc32(file.stem.encode()) + day) % len(gpus)]
+def in_turn(file, gpus, share, day):
+    """The GPUs that a kernel is assembled for on that day: one, or none if it is another share's turn."""
+    turn = (zlib.crc32(file.stem.encode()) + day) % (share * len(gpus))
+    return [gpus[turn // share]] if turn % share == 0 else []
 
 
 def main():
@@ -119,6 +121,7 @@ def main():
     parser.add_argument("--programs", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--gpu", action="append", default=[])
     parser.add_argument("--in-turn", action="store_true", help="each kernel for one GPU, another one every day")
+    parser.add_argument("--share", type=int, default=1, metavar="N", help="with --in-turn: an N-th of the kernels, another one every day")
     parser.add_argument("--seconds", type=float, default=math.inf, help="kernels that are left after that time are counted")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fewer kernels than this is a failure")
@@ -137,7 +140,7 @@ def main():
     accepted.mkdir(parents=True, exist_ok=True)
     gpus = options.gpu or GPUS
     day = datetime.date.today().toordinal()
-    work = [(f, g) for f in files for g in ([in_turn(f, gpus, day)] if options.in_turn else gpus)]
+    work = [(f, g) for f in files for g in (in_turn(f, gpus, options.share, day) if options.in_turn else gpus)]
     random.Random(day).shuffle(work)  # so that another part of them is left over on another day
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         every = pool.map(lambda one: assemble(assembler, *one, accepted) if time.monotonic() < deadline else None, work)

@@ -15,8 +15,12 @@
 #include <tuple>
 #include <vector>
 
+#include "base/rounds.hpp"
+
 namespace mortar {
 namespace {
+
+using tessera::test::rounds;
 
 using Random = std::mt19937;
 
@@ -262,13 +266,13 @@ void run_schedule(std::uint32_t seed, std::int64_t& preemptions, std::int64_t& a
 
 TEST(MortarScheduler, RandomSchedulesGiveTheAnswersOfEachAlone) {
   std::int64_t preemptions = 0, ahead = 0, mixed = 0;
-  for (std::uint32_t seed = 0; seed < 1000 && !HasFailure(); ++seed) {
+  for (std::uint32_t seed = 0; seed < rounds(1000) && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     run_schedule(seed, preemptions, ahead, mixed);
   }
-  EXPECT_GT(preemptions, 200);
-  EXPECT_GT(ahead, 50000);
-  EXPECT_GT(mixed, 10000);
+  EXPECT_GT(preemptions, static_cast<std::int64_t>(rounds(200)));
+  EXPECT_GT(ahead, static_cast<std::int64_t>(rounds(50000)));
+  EXPECT_GT(mixed, static_cast<std::int64_t>(rounds(10000)));
 }
 
 Request request_of(std::size_t prompt, std::int64_t max_tokens, std::string key = {}, std::int64_t priority = 0) {

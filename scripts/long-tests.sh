@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs what finds more the longer it runs: random programs, fuzzing, operations in flight, random products, scans and
-# pairs of operations, every kernel through NVIDIA's assembler for every GPU, and the model checks that take minutes. docs/testing.md keeps the results.
+# pairs of operations, every kernel through NVIDIA's assembler for every GPU, and the model checks that take long. docs/testing.md keeps the results.
 #
 #   scripts/long-tests.sh [options]
 #
@@ -103,12 +103,12 @@ do_kernels() {
     --jobs "$jobs" --seconds "$seconds"
 }
 do_models() {
-  build/clang/tests/test_runtime_model --gtest_brief=1 --gtest_filter='Model*.*AtRandom*:ModelAtRandom.*:ModelFailures.OnTwoStreams'
+  build/clang/tests/test_runtime_model --gtest_brief=1 --gtest_filter='Model*.*AtRandom*:ModelAtRandom.*:ModelFailures.*:ModelGraphs.*'
 }
 # What build/clang leaves out of CI is tested here too.
 do_sanitizers() {
   ctest --test-dir build/sanitizers --output-on-failure --no-tests=error -j "$jobs" -LE "structure|consumer|tileiras|reject" \
-    -E '^Model.*AtRandom|^ModelFailures.OnTwo|^pages' | grep -E 'tests passed|\*\*\*Failed|\*\*\*Exception|\*\*\*Timeout'
+    -E '^Model.*AtRandom|^ModelFailures|^ModelGraphs|^pages' | grep -E 'tests passed|\*\*\*Failed|\*\*\*Exception|\*\*\*Timeout'
   return "${PIPESTATUS[0]}"
 }
 

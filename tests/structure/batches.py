@@ -12,7 +12,7 @@ import shlex
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-SIZE = 8
+SIZE = 24
 # A macro would hold for the files behind it, and a program has one main().
 ALONE = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)\b|^int main\(", re.M)
 

@@ -6,9 +6,9 @@
 
 #include "api/branch_kernels.hpp"
 
-using namespace branch_kernels;
+namespace THIS_FILE {
 
-namespace {
+using namespace branch_kernels;
 
 TEST(BranchRanges, LoadsOfAnIndexThatLeavesTheTensorPad) {
   std::vector<f32> values(256, 1000.0f);  // after the view
@@ -40,4 +40,4 @@ TEST(BranchRanges, AnIndexThatTheBranchBoundsIsStored) {
   EXPECT_EQ(std::count(h.begin(), h.end(), 7.0f), 16);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -8,10 +8,10 @@
 #include "api/kernels.hpp"
 #include "host/expect_error.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace api_kernels;
-
-namespace {
 
 struct Checked : testing::Test {
   void SetUp() override { set_check_mode(true); }
@@ -83,4 +83,4 @@ TEST_F(Checked, EveryKernelOfTheContractIsClean) {
   EXPECT_EQ(host(counts).sync(), std::vector<i32>(9, 1));
 }
 
-}  // namespace
+}  // namespace THIS_FILE

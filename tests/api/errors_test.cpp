@@ -9,10 +9,10 @@
 #include "api/kernels.hpp"
 #include "host/expect_error.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace api_kernels;
-
-namespace {
 
 /// A source file to be quoted from: the tests' own is not found where compilers are given relative paths.
 struct Source {
@@ -257,4 +257,4 @@ TEST_F(Errors, FailedChecksAreThrownAndTheContextGoesOn) {
   EXPECT_ERROR(DeviceError, (void)host(failed).sync(), "v must be positive");
 }
 
-}  // namespace
+}  // namespace THIS_FILE

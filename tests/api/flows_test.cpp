@@ -11,7 +11,7 @@
 #pragma clang diagnostic ignored "-Wconsumed"  // it does not see what co_await returns
 #endif
 
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 
@@ -110,4 +110,4 @@ TEST(ApiFlows, ADecoderAsAGraph) {
   EXPECT_EQ(host(state2.sum).sync(), sum);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -9,10 +9,10 @@
 #include "api/kernels.hpp"
 #include "api/reference.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace api_kernels;
-
-namespace {
 
 TEST(ApiHost, TheFirstProgram) {
   auto x = ones<f32>({1024}).sync();
@@ -152,4 +152,4 @@ TEST(ApiHost, UnsafeAddresses) {
   EXPECT_EQ(host(y).sync(), (std::vector<f32>{0, 1, 2, 3}));
 }
 
-}  // namespace
+}  // namespace THIS_FILE

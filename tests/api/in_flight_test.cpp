@@ -7,7 +7,7 @@
 
 #include "tessera/tessera.hpp"
 
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 
@@ -96,4 +96,4 @@ TEST(InFlight, ThreadsShareAnInput) {
   for (std::size_t t = 0; t < results.size(); ++t) EXPECT_EQ(results[t], all_equal(10 * static_cast<f32>(t)));
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -11,10 +11,10 @@
 #include "api/reference.hpp"
 #include "host/expect_error.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace api_kernels;
-
-namespace {
 
 TEST(Api, Saxpy) {
   for (const int n : {1, 127, 128, 1000, 1024, 4096}) {
@@ -224,4 +224,4 @@ TEST(Api, DeviceControlFlow) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

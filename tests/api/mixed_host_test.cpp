@@ -12,9 +12,9 @@
 
 #include "host/expect_error.hpp"
 
-using namespace tessera;
+namespace THIS_FILE {
 
-namespace {
+using namespace tessera;
 
 using Values = std::vector<f32>;
 
@@ -239,4 +239,4 @@ TEST(MixedHost, BorrowedMemoryThroughStreamsDlpackAndAnotherThread) {
   EXPECT_TRUE(watch.expired());
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -12,9 +12,9 @@
 
 #include "host/expect_error.hpp"
 
-using namespace tessera;
+namespace THIS_FILE {
 
-namespace {
+using namespace tessera;
 
 struct Running {
   Tile<f32, 4, 1> largest, sum;
@@ -229,4 +229,4 @@ TEST(MixedKernels, EightBitFloatsAsTwoOutputs) {
   EXPECT_EQ(direct[5], -448);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

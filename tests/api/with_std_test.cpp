@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
+namespace THIS_FILE {
+
 using namespace std;
 using namespace tessera;
-
-namespace {
 
 template <int B>
 void saxpy(Mut<f32, B> y, Scalar<f32> a, In<f32, dyn> x) {
@@ -79,4 +79,4 @@ TEST(WithStd, HostPrograms) {
   EXPECT_EQ(fresh.dim(1), 1024);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -26,6 +26,7 @@ if(TARGET mortar_text)
   target_include_directories(fuzz_inputs PUBLIC ${PROJECT_SOURCE_DIR}/mortar/src)
   target_compile_definitions(fuzz_inputs PUBLIC TESSERA_FUZZ_MORTAR)
 endif()
+tessera_join(fuzz_inputs)
 
 add_executable(fuzz_seeds ${fuzz}/seeds_main.cpp)
 target_link_libraries(fuzz_seeds PRIVATE fuzz_inputs)

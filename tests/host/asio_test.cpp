@@ -18,7 +18,7 @@
 #include "host/expect_error.hpp"
 #include "tessera/tessera.hpp"
 
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 namespace asio = boost::asio;
@@ -140,7 +140,7 @@ TEST_F(Asio, ALoopMayEndBeforeItsFlow) {
   EXPECT_EQ(sum(zero(), x, 1, places).sync(stream), 1) << "the next flow works";
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 
 #else
 TEST(Asio, FlowsContinueOnTheThreadOfTheLoop) { GTEST_SKIP() << "needs Boost.Asio: apt-get install libboost-dev"; }

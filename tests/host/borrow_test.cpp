@@ -8,9 +8,9 @@
 
 #include "host/expect_error.hpp"
 
-using namespace tessera;
+namespace THIS_FILE {
 
-namespace {
+using namespace tessera;
 
 TEST(Borrow, SharesMemoryAndKeepsItsOwner) {
   auto owner = std::make_shared<std::vector<f32>>(std::vector<f32>{0, 1, 2, 3, 4, 5, 6, 7});
@@ -84,4 +84,4 @@ TEST(Borrow, AnyByteButZeroIsTrue) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -15,7 +15,7 @@
 #include "tessera/tessera.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 class Constants : public testing::Test {
  protected:
@@ -222,5 +222,5 @@ TEST_F(Constants, AreInWhatIsCompiledAheadOfTimeAndInItsNames) {
                                            "labelled_200__2_5__true_"}));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

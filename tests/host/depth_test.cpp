@@ -16,7 +16,7 @@
 #include "tessera/tessera.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using runtime::Gate;
 
@@ -234,5 +234,5 @@ TEST(Depth, GraphsHaveALimitOfBranchesInsideEachOther) {
   EXPECT_ERROR(DeviceError, (void)capture(branches, std::move(other), 65), "depth_test.cpp", "more than 64 loops");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -11,9 +11,9 @@
 #include "tessera/base/philox.hpp"
 #include "tessera/runtime/storage.hpp"
 
-using namespace tessera;
+namespace THIS_FILE {
 
-namespace {
+using namespace tessera;
 
 constexpr ElementType kElements[] = {
 #define TESSERA_ELEMENT(name, host, ir, bits, cls) ElementType::name,
@@ -139,4 +139,4 @@ TEST(DeviceKernels, MoreAxesThanKernelsHaveAreRejected) {
   EXPECT_EQ(bytes_of(t), bytes_of(s));
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -12,8 +12,6 @@
 #include "host/expect_error.hpp"
 #include "tessera/runtime/backend.hpp"
 
-using namespace tessera;
-
 // As dlpack.h declares it: another library's types with the same layout.
 extern "C" {
 struct OtherDevice {
@@ -39,7 +37,9 @@ struct DLManagedTensor {
 };
 }
 
-namespace {
+namespace THIS_FILE {
+
+using namespace tessera;
 
 /// On the CPU whatever the default is: the tests look at the memory.
 struct OnCpu : testing::Test {
@@ -478,4 +478,4 @@ TEST_F(ToDlpack, WithoutElements) {
   EXPECT_EQ(p->dl_tensor.ndim, 2);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

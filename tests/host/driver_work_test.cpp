@@ -12,7 +12,7 @@
 #include "tessera/runtime/stream.hpp"
 
 namespace tessera::runtime {
-namespace {
+namespace THIS_FILE {
 
 int &fills = far_fills, &copies = far_copies;
 
@@ -81,5 +81,5 @@ TEST_F(DriverWork, StridedCopiesAndCastsAreRightToo) {
   EXPECT_EQ(host(real).sync(), (std::vector<f32>{0, 1, 2, 3, 4, 5}));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::runtime

@@ -12,7 +12,7 @@
 #include "tessera/runtime/stream_core.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using Values = std::vector<f32>;
 
@@ -158,5 +158,5 @@ TEST(StreamUse, DlpackAndBorrowedMemoryWithStreams) {
   opener.join();
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

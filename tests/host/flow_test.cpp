@@ -16,7 +16,7 @@
 #include "host/expect_error.hpp"
 #include "tessera/tessera.hpp"
 
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 
@@ -314,4 +314,4 @@ concept CanBeAwaitedByName = requires(X x) { std::move(x).sync(); };
 static_assert(CanBeAwaitedByName<Flow<int>>);
 static_assert(!std::is_copy_constructible_v<Flow<int>> && !std::is_copy_constructible_v<Task<int>>);
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -9,7 +9,7 @@
 #include "tessera/host/contract.hpp"
 #include "tessera/jit/build.hpp"
 
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 using namespace api_kernels;
@@ -215,4 +215,4 @@ TEST_P(GpuCode, InfinitePaddingBecomesTheLargestInteger) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, GpuCode, testing::Values(80, 90));
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -15,7 +15,7 @@
 #pragma clang diagnostic ignored "-Wconsumed"  // it does not see what co_await returns
 #endif
 
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 
@@ -475,4 +475,4 @@ TEST_F(GraphControl, Pictures) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -12,7 +12,7 @@
 #include "host/expect_error.hpp"
 #include "tessera/tessera.hpp"
 
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 
@@ -358,4 +358,4 @@ TEST_F(Graphs, Pictures) {
   EXPECT_ERROR(IoError, save_graph(graph, "graph.png"), "ends with .svg or .dot");
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -23,7 +23,7 @@
 #include "tessera/tessera.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using runtime::Gate;
 using runtime::model::Choices;
@@ -357,5 +357,5 @@ TEST(ModelHandOver, TheTaskIsDestroyedBesideTheTakingOfItsResult) { check_all(Ow
 TEST(ModelHandOver, AnotherTaskIsAssignedBesideTheTakingOfItsResult) { check_all(Owner::Replaces, 30); }
 TEST(ModelHandOver, ItsOwnerGetsTheResultBesideAFlowThatTakesIt) { check_all(Owner::Gets, 60); }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -13,7 +13,7 @@
 #include "tessera/tessera.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using runtime::Gate;
 
@@ -115,5 +115,5 @@ TEST(HandOver, AReplayIsEnqueuedByAnotherThread) {
   EXPECT_EQ(host(graph.input<0>()).sync(), std::vector<i32>(8, 2 * kRounds)) << rejected;
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -11,7 +11,7 @@
 #include "tessera/runtime/stream_core.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 HostBuffer<f32> counted(std::int64_t n) {
   HostBuffer<f32> buffer(n, Device::cpu());
@@ -123,5 +123,5 @@ TEST(HostBuffer, AFailureIsThrownWhereItIsRead) {
   EXPECT_NO_THROW((void)back.read()) << "overwritten by the host";
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

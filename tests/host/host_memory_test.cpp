@@ -12,9 +12,9 @@
 #include "host/far_device.hpp"
 #include "tessera/runtime/stream_core.hpp"
 
-using namespace tessera;
+namespace THIS_FILE {
 
-namespace {
+using namespace tessera;
 
 constexpr std::int64_t kCount = 1 << 16;
 constexpr std::size_t kLarge = 1 << 14;  // bytes: an operation is smaller, every copy of the elements larger
@@ -81,4 +81,4 @@ TEST_F(HostMemory, WorkThatRunsOutOfItFailsAsADevice) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -8,7 +8,7 @@
 #include "tessera/tessera.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 class HostState : public testing::Test {
  protected:
@@ -185,5 +185,5 @@ TEST_F(HostState, AnExceptionWhileRecordingAgain) {
   EXPECT_EQ(first(y), 2.0f);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

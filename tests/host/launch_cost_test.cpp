@@ -16,7 +16,7 @@
 #include "tessera/tessera.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 // Under the address sanitizer no memory of operations is reused, so that it sees every use after the end
 // (op_memory.cpp).
@@ -205,5 +205,5 @@ TEST_F(Remembered, AnOperationThatRunsOnAnotherThread) {
   expect(y, 1.0f + 9 * 6.0f);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

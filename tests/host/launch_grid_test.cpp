@@ -10,7 +10,7 @@
 #include "passes/passed.hpp"
 
 namespace tessera::detail {
-namespace {
+namespace THIS_FILE {
 
 using passes::GridAxes;
 using Axes = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
@@ -134,5 +134,5 @@ TEST(LaunchGrid, IsTheOneOverWhichPassesAreTested) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::detail

@@ -7,9 +7,9 @@
 
 #include "host/expect_error.hpp"
 
-using namespace tessera;
+namespace THIS_FILE {
 
-namespace {
+using namespace tessera;
 
 void nine(Mut<f32, 16> y) { y.store(full<f32, 16>(9)); }
 
@@ -116,4 +116,4 @@ TEST(Lend, AnOperationThatWillWriteKeepsATensorFromBeingShared) {
   EXPECT_EQ(host(s).sync()[0], 9.0f);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

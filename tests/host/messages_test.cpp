@@ -8,9 +8,9 @@
 
 #include "host/expect_error.hpp"
 
-using namespace tessera;
+namespace THIS_FILE {
 
-namespace {
+using namespace tessera;
 
 constexpr const char* kHere = "messages_test.cpp:";
 
@@ -61,4 +61,4 @@ TEST(Messages, MemoryThatThereIsNot) {
                kHere);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -15,9 +15,9 @@
 #include "host/expect_error.hpp"
 #include "host/npy_format.hpp"
 
-using namespace tessera;
+namespace THIS_FILE {
 
-namespace {
+using namespace tessera;
 
 class Npy : public testing::Test {
  protected:
@@ -192,4 +192,4 @@ TEST(NpyHeader, FuzzedDictionariesAreReadOrRejected) {
   EXPECT_GT(rejected, 30000);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -5,9 +5,9 @@
 #include <tessera/tessera.hpp>
 #include <vector>
 
-using namespace tessera;
+namespace THIS_FILE {
 
-namespace {
+using namespace tessera;
 
 TEST(Print, ShowsTypeExtentsDeviceAndValues) {
   EXPECT_EQ(to_string(arange<i32>({2, 3}).sync()), "Tensor<i32, 2> [2, 3] on cpu\n[[0, 1, 2],\n [3, 4, 5]]");
@@ -52,4 +52,4 @@ TEST(Print, WrapsLongRows) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

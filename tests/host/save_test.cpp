@@ -14,10 +14,10 @@
 
 #include "host/expect_error.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 namespace fs = std::filesystem;
-
-namespace {
 
 class Save : public testing::Test {
  protected:
@@ -166,4 +166,4 @@ TEST_F(Save, WhatIsNoFile) {
   EXPECT_EQ(files(), 2);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

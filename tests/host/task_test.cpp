@@ -25,7 +25,7 @@
 #include "tessera/tessera.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using runtime::Gate;
 
@@ -432,5 +432,5 @@ TEST(FlowRuns, AMovedFlowInAForkIsAnErrorWithTheLine) {
   EXPECT_ERROR(BorrowError, (void)forks_moved(one()).sync(), "task_test.cpp:", "this flow has been run or moved");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -11,9 +11,9 @@
 #pragma clang diagnostic ignored "-Wconsumed"  // uses of empty tensors are what these tests are about
 #endif
 
-using namespace tessera;
+namespace THIS_FILE {
 
-namespace {
+using namespace tessera;
 
 std::vector<i32> values(const View<i32, 2>& v) { return host(v).sync(); }
 
@@ -234,4 +234,4 @@ TEST(Random, MatchesTheDefinitionByOffset) {
   EXPECT_NEAR(square / 1e5 - mean * mean, 1, 0.025);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -14,9 +14,9 @@
 #pragma clang diagnostic ignored "-Wconsumed"  // a rejected operation takes nothing, which the analysis cannot know
 #endif
 
-using namespace tessera;
+namespace THIS_FILE {
 
-namespace {
+using namespace tessera;
 
 template <class T>
 std::vector<float> floats(const std::vector<T>& v) {
@@ -153,4 +153,4 @@ TEST(Op, ResultsOfOneStreamAreUsableOnAnother) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

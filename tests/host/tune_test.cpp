@@ -17,7 +17,7 @@
 #include "host/expect_error.hpp"
 #include "tessera/jit/cubin.hpp"
 
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 namespace fs = std::filesystem;
@@ -342,4 +342,4 @@ TEST_F(Tune, ARecordIsForOtherLengthsOfRows) {
   unsetenv("TESSERA_RECORDS");
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace tessera::detail {
-namespace {
+namespace THIS_FILE {
 
 lang::TensorFacts facts_of(std::vector<std::int64_t> dims, std::vector<std::int64_t> strides) {
   VariantKey key;
@@ -49,5 +49,5 @@ TEST(Variant, TheAccuracyThatIsGivenIsRecorded) {
   EXPECT_EQ(accuracy(true, lang::Accuracy::Precise), lang::Accuracy::Precise);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::detail

@@ -7,7 +7,7 @@
 #include "tessera/tessera.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 class WhileRecording : public testing::Test {
  protected:
@@ -142,5 +142,5 @@ TEST_F(WhileRecording, AnExceptionOfTheUserTakesNothing) {
   EXPECT_EQ(first(t), 3.0f);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -19,11 +19,11 @@
 #include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::jit;
 namespace fs = std::filesystem;
-
-namespace {
 
 /// A folder of its own per test, removed at the end.
 class DiskCacheTest : public testing::Test {
@@ -364,4 +364,4 @@ TEST_F(DiskCacheTest, TheEnvironmentMovesLimitsAndDisablesIt) {
   unsetenv("TESSERA_CACHE_DIR");
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -3,7 +3,7 @@
 #include "core_support.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Arguments;
 using test::count;
@@ -151,5 +151,5 @@ TEST(AccuracyOf, ChecksWantPrecisionAndCallsHaveTheLastWord) {
   EXPECT_EQ(approximate<called_precise>(), 0);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

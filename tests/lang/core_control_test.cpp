@@ -8,7 +8,7 @@
 #include "tessera/lang/trace.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Arguments;
 using test::count;
@@ -314,5 +314,5 @@ TEST(Locations, NamedCallsCarryTheirLine) {
   EXPECT_TRUE(found);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

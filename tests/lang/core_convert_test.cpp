@@ -6,7 +6,7 @@
 #include "tessera/base/float_types.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Arguments;
 using test::run;
@@ -314,5 +314,5 @@ TEST(Bitcast, KeepsBits) {
   EXPECT_EQ(std::memcmp(y.data(), x.data(), 32), 0);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

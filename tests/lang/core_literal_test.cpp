@@ -6,7 +6,7 @@
 #include "tessera/lang/trace.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Arguments;
 using test::trace_error;
@@ -80,5 +80,5 @@ TEST(Literals, NumbersThatAreRounded) {
   EXPECT_EQ(float(z[0]), 256.0f);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

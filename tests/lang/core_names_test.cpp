@@ -14,10 +14,10 @@
 
 #include "core_support.hpp"
 
+namespace names {
+
 using namespace std;
 using namespace tessera;
-
-namespace names {
 
 template <int N>
 void softmax(Mut<f32, 1, N> y, In<f32, dyn, dyn> x) {

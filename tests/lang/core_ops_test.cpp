@@ -5,7 +5,7 @@
 #include "core_support.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Arguments;
 using test::count;
@@ -276,5 +276,5 @@ static_assert(
     std::is_same_v<decltype(std::declval<Tile<f32, 4, 1>>() + std::declval<Tile<f32, 1, 8>>()), Tile<f32, 4, 8>>);
 static_assert(std::is_same_v<decltype(std::declval<Tile<i32>>() < std::declval<Tile<i32, 8>>()), Tile<bool, 8>>);
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include "core_support.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Arguments;
 using test::run;
@@ -166,5 +166,5 @@ TEST(Functions, ScansRunAlongTheirAxis) {
   for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(y[i], static_cast<float>(i / 4 + 1));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -4,7 +4,7 @@
 #include "core_support.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Arguments;
 using test::count;
@@ -133,5 +133,5 @@ void fast(Mut<f32, 4, 2> y, In<f8e5m2, 4, 8> a, In<f8e5m2, 8, 2> b) {
 }
 TEST(Mma, FastAccumulationIsMarked) { EXPECT_EQ(count(text<fast>(), "fast_acc"), 1); }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "core_support.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Arguments;
 using test::trace_error;
@@ -399,5 +399,5 @@ TEST(Threads, TwoTracesAtOnce) {
   EXPECT_EQ(test::count(first, "mulf"), 1);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -10,7 +10,7 @@
 #include "tessera/lang/trace.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Array;
 using test::run;
@@ -249,5 +249,5 @@ TEST(Checked, OutOfRangeTileIndicesAreReported) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -11,7 +11,7 @@
 #include "tessera/lang/trace.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Array;
 using test::run;
@@ -464,5 +464,5 @@ TEST(Pieces, LaterLoadsSeeEarlierStores) {
   EXPECT_EQ(y.data, std::vector<float>(20, 8.0f));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include "tessera/lang/difference.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 enum class Mode : std::uint16_t { Plain, Doubled = 7 };
 
@@ -80,5 +80,5 @@ TEST(RecordingDifference, OperandsCount) {
   EXPECT_TRUE(difference(before, lang::trace<ordered>()));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

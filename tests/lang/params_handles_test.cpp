@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 std::string trace_error(const std::function<void()>& f) {
   try {
@@ -156,5 +156,5 @@ TEST(Handles, TheLineOfTheLaunchIsNotRecorded) {
   EXPECT_EQ(here.module->functions[0]->loc.line, kIndexLine);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -3,7 +3,7 @@
 #include "tessera/lang/trace.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Array;
 using test::run;
@@ -91,5 +91,5 @@ TEST(Parts, ElementsByIndex) {
   EXPECT_EQ(y.data, (std::vector<std::int32_t>{11, 11, 11, 11, 21}));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

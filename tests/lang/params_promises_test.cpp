@@ -3,10 +3,10 @@
 #include "tessera/base/error.hpp"
 #include "tessera/lang/trace.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
-
-namespace {
 
 int line = 0;
 template <class T>
@@ -68,4 +68,4 @@ TEST(Promises, ADivisorThatDoesNotFitTheElement) {
   EXPECT_NE((error_of<more_than_fits, std::int32_t>(std::int32_t{1 << 30}, true)), "");
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -10,7 +10,7 @@
 #include "tessera/lang/trace.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Array;
 
@@ -258,5 +258,5 @@ TEST(GatherOwnPiece, OutsideThePieceReadsZeroThoughTheTensorGoesOn) {
   EXPECT_EQ(y.data, expected);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

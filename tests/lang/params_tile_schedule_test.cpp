@@ -4,7 +4,7 @@
 #include "tessera/lang/trace.hpp"
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using test::Array;
 using test::run;
@@ -162,5 +162,5 @@ TEST(TileSchedule, BesideAMutOnAWideGridWithSurplusBlocks) {
   EXPECT_EQ(c.data, std::vector<std::int32_t>(100, 1));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

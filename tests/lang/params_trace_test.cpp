@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 namespace tessera {
-namespace {
+namespace THIS_FILE {
 
 using namespace api_kernels;
 
@@ -387,5 +387,5 @@ TEST(Trace, RawPointersAndPrintsInALoopAndAfterIt) {
   EXPECT_EQ(problems(*lang::trace<first_used_in_a_loop>().module), "");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera

@@ -3,6 +3,8 @@
 #include "passes/pass_support.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::AttrName;
@@ -11,8 +13,6 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 /// A kernel that stores what it loads.
 struct Copy {
@@ -172,4 +172,4 @@ TEST(AccessPaths, NotForSmallTiles) {
   EXPECT_EQ(count(*m.f, Op::LoadViewTko), 0u);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

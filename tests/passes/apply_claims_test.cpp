@@ -7,7 +7,7 @@
 #include "tessera/ir/dead_code.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 using analysis::ArgRole;
 using analysis::Facts;
@@ -261,5 +261,5 @@ TEST(ApplyClaims, ABranchThatBreaksStays) {
   EXPECT_NE(text.find("break"), std::string::npos) << text;
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

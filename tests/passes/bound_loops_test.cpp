@@ -8,10 +8,10 @@
 #include "analysis/support.hpp"
 #include "passes/pass_support.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
-
-namespace {
 
 using ir::Elem;
 using ir::Op;
@@ -264,4 +264,4 @@ TEST(BoundLoops, BoundsAndStepsOfWhichNothingIsKnownAreCounted) {
   EXPECT_EQ(low.runs({INT32_MIN}), 0);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -11,7 +11,7 @@
 #include "tessera/passes/lower_checks.hpp"
 #include "tessera/passes/passes.hpp"
 
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 
@@ -119,4 +119,4 @@ TEST(CheckIndexArithmetic, BecomesAMarkInTheRecord) {
   EXPECT_NE(std::string(lowered[0].where.file).find("check_index_arithmetic_test.cpp"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -2,6 +2,8 @@
 #include "passes/pass_support.hpp"
 #include "tessera/analysis/values.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::AttrName;
@@ -10,8 +12,6 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 /// What the only kept value becomes.
 Value folded(Kernel& k, Value v) {
@@ -435,4 +435,4 @@ TEST(Merge, UnorderedLoadsButNotOrderedOnes) {
   EXPECT_EQ(count(g, Op::LoadViewTko), 2u) << "a store waits for one of them";
 }
 
-}  // namespace
+}  // namespace THIS_FILE

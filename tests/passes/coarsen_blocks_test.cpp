@@ -7,7 +7,7 @@
 #include "tessera/base/error.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 /// `K` after all passes for sm_90, for launches with tensors of these extents.
 template <auto K>
@@ -311,5 +311,5 @@ TEST(CoarsenBlocks, LongerRowsAreTakenTwoByTwoIfTheyShareWeights) {
   EXPECT_EQ((pieces_of<&norm_row_without_weights>({{100000, 640}, {100000, 640}}, std::nullopt)), 2);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

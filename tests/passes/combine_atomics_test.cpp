@@ -8,7 +8,7 @@
 #include "passes/passed.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 constexpr int kTile = 512;
 
@@ -176,5 +176,5 @@ TEST(CombineAtomics, LeftAlone) {
   EXPECT_EQ(products(passed<&doubles>({{256}, {1024}}, combine(true))), 0) << "f64 is no sum of three bf16";
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

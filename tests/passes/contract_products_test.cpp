@@ -6,7 +6,7 @@
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 /// Any significands, and exponents from which no product is beyond the normal numbers of f32 (or of f16).
 template <class T>
@@ -113,5 +113,5 @@ TEST(ContractProducts, OtherRoundingsAndFlushedNumbersStay) {
       fused([](ir::Operation&, ir::Operation& s) { s.set_attr(ir::AttrName::rounding_mode, ir::Rounding::Zero); }), 0);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

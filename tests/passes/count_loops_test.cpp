@@ -6,10 +6,10 @@
 #include "analysis/support.hpp"
 #include "passes/pass_support.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
-
-namespace {
 
 using ir::Elem;
 using ir::Op;
@@ -266,4 +266,4 @@ TEST(CountLoops, KernelsOfUsualExtentsStayAsTheyAre) {
   EXPECT_FALSE(counts(rows, rows.slots({{1000}, {1000, 50257}})));
 }
 
-}  // namespace
+}  // namespace THIS_FILE

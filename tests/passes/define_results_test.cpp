@@ -8,10 +8,10 @@
 #include "lang/run_kernel.hpp"
 #include "passes/pass_support.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
-
-namespace {
 
 template <class T>
 void divide(Mut<T, 64> q, Mut<T, 64> r, In<T, dyn> x, In<T, dyn> y) {
@@ -376,4 +376,4 @@ TEST(DefineResults, ScansThatTheAssemblerMiscompilesAreExpanded) {
       << "beside an expanded one, that along the last axis is too";
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -12,10 +12,10 @@
 #include "passes/values.hpp"
 #include "tessera/passes/passes.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
-
-namespace {
 
 template <class T>
 Array<T> random_array(std::vector<std::int64_t> shape, unsigned seed) {
@@ -249,4 +249,4 @@ TEST(Differential, BlurEmbedDropoutScanHistogram) {
                                       random_array<std::int32_t>({250}, 2));
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -1,6 +1,8 @@
 // Tokens that order nothing are dropped, tokens that order accesses are kept, through loops and branches.
 #include "passes/pass_support.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
@@ -8,8 +10,6 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 Value make_token(Kernel& k) { return k.op(Op::MakeToken, {}, Type::token()); }
 Value join(Kernel& k, std::initializer_list<Value> tokens) { return k.op(Op::JoinTokens, tokens, Type::token()); }
@@ -107,4 +107,4 @@ TEST(DropEmptyTokens, ThroughBranches) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

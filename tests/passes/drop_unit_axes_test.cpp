@@ -8,7 +8,7 @@
 #include "tessera/analysis/values.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 template <int B, class T, class O>
 void product_kernel(Mut<O, B, 16, 16> c, In<T, dyn, dyn, dyn> a, In<T, dyn, dyn, dyn> b) {
@@ -188,5 +188,5 @@ TEST(DropUnitAxes, AConcatenationOfOtherAxesIsNumberedAnew) {
   EXPECT_EQ(find(*k, ir::Op::Cat)->int_attr(ir::AttrName::dim), 1);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

@@ -7,6 +7,8 @@
 #include "passes/pass_support.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
@@ -14,8 +16,6 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 /// What the pass decides; the module stays legal.
 passes::Choices choices_of(Kernel& k, ir::Function& f) {
@@ -390,4 +390,4 @@ TEST(EarlyReads, OptimizeDoesSoUnlessItIsAskedNotTo) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

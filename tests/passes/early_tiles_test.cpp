@@ -8,6 +8,8 @@
 #include "tessera/base/error.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
@@ -15,8 +17,6 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 constexpr int kRows = 4, kTile = 64;
 
@@ -302,4 +302,4 @@ TEST(EarlyTiles, WhatFollowsTheLoopHasWaited) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -10,10 +10,10 @@
 #include "passes/pass_support.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
-
-namespace {
 
 ir::Value scan_of(Kernel& k, ir::Value x, std::int64_t axis) {
   ir::Operation* scan = k.b.create(ir::Op::Scan, {x}, {x.type()},
@@ -329,4 +329,4 @@ void expect_same_for_all(bool beside_product) {
 TEST(ExpandScans, InPartsResultsAreThoseOfTheScan) { expect_same_for_all(false); }
 TEST(ExpandScans, InHalvesBesideAProductResultsAreThoseOfTheScan) { expect_same_for_all(true); }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -3,7 +3,7 @@
 #include "passes/passed.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 /// True if a load may use tensor copies.
 bool copied(const Passed& p) {
@@ -72,5 +72,5 @@ TEST(CopiesOfFewBlocks, NotWhereThreadsWouldLoadLessThanAVector) {
   EXPECT_FALSE(copied(passed<&column_sums<f32, 32, 128>>(odd, {}, "choose_hints")));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

@@ -11,6 +11,8 @@
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/error.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
@@ -18,8 +20,6 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 passes::Choices choose(ir::Function& f, passes::Target target = kHopper, passes::Tuning tuning = {}) {
   return passes::choose_hints(f, target, tuning);
@@ -506,4 +506,4 @@ TEST(Hints, OverridesWinAndAreChecked) {
   EXPECT_NO_THROW(choose(*row.f, kHopper, clusters));
 }
 
-}  // namespace
+}  // namespace THIS_FILE

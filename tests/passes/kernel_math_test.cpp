@@ -6,7 +6,7 @@
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 template <auto K>
 std::unique_ptr<ir::Module> relaxed() {
@@ -51,5 +51,5 @@ TEST(KernelMath, ASoftmaxScalesNoQuotients) {
   EXPECT_EQ(c.products, 1u) << "by log2(e), for the exponential";
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

@@ -9,6 +9,8 @@
 #include "tessera/ir/printer.hpp"
 #include "tessera/ir/verifier.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using ir::AttrName;
 using ir::Builder;
@@ -16,8 +18,6 @@ using ir::Elem;
 using ir::Op;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 SourceLocation line_42() {
   SourceLocation where;
@@ -134,4 +134,4 @@ TEST(LowerChecks, ACheckOfATileFailsWhereOneElementDoes) {
   EXPECT_EQ(reported(16), 0);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -7,7 +7,7 @@
 #include "tessera/analysis/divisibility.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 template <class T>
 Array<T> numbers(std::vector<std::int64_t> dims) {
@@ -219,5 +219,5 @@ TEST(MatchWidths, WhatALoopRepeatsCountsMore) {
   EXPECT_EQ(widths(expect_same<&narrow_loop>({}, 4, Array<f32>({32, 256}), x)), (Widths{{4, {4}}}));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

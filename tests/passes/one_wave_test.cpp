@@ -4,7 +4,7 @@
 #include "passes/passed.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 template <int BM, int BN>
 void product(Mut<bf16, BM, BN> c, In<bf16, dyn, dyn> a, In<bf16, dyn, dyn> b) {
@@ -77,5 +77,5 @@ TEST(OneWave, LoadsInALoopOfProductsKeepTheirViews) {
   for (const ir::Op op : loads(plain, 64)) EXPECT_EQ(op, ir::Op::LoadPtrTko);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

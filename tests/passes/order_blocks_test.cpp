@@ -1,6 +1,8 @@
 // Blocks whose loop gets longer with their number are taken from the other end; all others stay.
 #include "passes/pass_support.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::AttrName;
@@ -8,8 +10,6 @@ using ir::Elem;
 using ir::Op;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 /// for i in (low to high) { store }, with bounds made from the block's number.
 struct LoopOfBlock {
@@ -103,4 +103,4 @@ TEST(OrderBlocks, NotWhereBlocksAreCountedOrNamed) {
   EXPECT_FALSE(checks.reversed(checks.k.i32(0), checks.number));
 }
 
-}  // namespace
+}  // namespace THIS_FILE

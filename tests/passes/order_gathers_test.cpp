@@ -3,7 +3,7 @@
 #include "tessera/analysis/divisibility.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 /// Places that are computed: of columns in reverse order, some outside, which are zeros.
 void mirrored(Mut<f32, 4, 16> y, In<f32, dyn, dyn> x) {
@@ -94,5 +94,5 @@ TEST(OrderGathers, PlacesThatAreComputedAreNotNeighbours) {
   EXPECT_EQ(bytes_of_loads(passed<&interpolated>({{2, 32, 64}, {2, 32, 64}}, off)), (std::vector<std::int64_t>{4, 4}));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

@@ -2,13 +2,13 @@
 #include "passes/product_loop.hpp"
 #include "passes/rewriter.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
 using ir::Op;
 using ir::Operation;
-
-namespace {
 
 /// The load of the second product's right operand.
 Operation* values_of(ProductLoop& l) {
@@ -112,4 +112,4 @@ TEST(OrderLoads, NotForOneProduct) {
   EXPECT_FALSE(ordered(l));
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -6,6 +6,8 @@
 #include "passes/accepting.hpp"
 #include "passes/pass_support.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
@@ -13,8 +15,6 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 bool overlapped(Kernel& k, ir::Function& f, const passes::Target& target = kHopper) {
   const std::string before = k.text();
@@ -173,4 +173,4 @@ TEST(OverlapLaunches, LongBlocksWithoutALoopAlwaysTrigger) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -3,7 +3,7 @@
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 template <int N>
 void add(MutTiles<f32, N> y, In<f32, dyn> a, In<f32, dyn> b) {
@@ -111,5 +111,5 @@ TEST(PersistentHints, OccupancyAndLatencyCanBeBounded) {
   EXPECT_THROW(chosen<&thin>(matrices, "max_latency=11"), CompileError);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

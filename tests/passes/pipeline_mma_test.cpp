@@ -2,13 +2,13 @@
 #include "passes/accepting.hpp"
 #include "passes/product_loop.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
 using ir::Op;
 using ir::Operation;
-
-namespace {
 
 using Scores = ProductLoop::Scores;
 
@@ -156,4 +156,4 @@ TEST(PipelineMma, NotALoopOfOtherSteps) {
   EXPECT_FALSE(pipelined(l));
 }
 
-}  // namespace
+}  // namespace THIS_FILE

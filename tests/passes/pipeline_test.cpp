@@ -16,7 +16,7 @@
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::passes {
-namespace {
+namespace THIS_FILE {
 
 using test::kHopper;
 
@@ -196,5 +196,5 @@ TEST(Pipeline, ClaimsAreAboutTheFirstEntry) {
   EXPECT_FALSE(notes.has("lower_checks"));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::passes

@@ -5,14 +5,14 @@
 #include "tessera/codegen/cpu/program.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
 using ir::Op;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 using Tile = std::vector<std::int32_t>;
 constexpr std::int32_t kTile = 4, kExtent = 806, kAround = 2048;
@@ -76,4 +76,4 @@ TEST(PointerTiles, AnIndexOfAnyTypeIsUnsigned) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -9,6 +9,8 @@
 #include "tessera/base/float_types.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
@@ -16,8 +18,6 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 enum class Place { Induction, Carried };
 
@@ -283,4 +283,4 @@ TEST(LoadsOfSeveralIterations, RandomLoopsComputeTheSame) {
   EXPECT_GT(unrolled, static_cast<int>(rounds(60))) << "of " << rounds(120) << " launches";
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -2,14 +2,14 @@
 #include "passes/accepting.hpp"
 #include "passes/product_loop.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
 using ir::Op;
 using ir::Operation;
 using ir::Value;
-
-namespace {
 
 template <class Loop>
 bool hidden(Loop& l, int sm = 90) {
@@ -119,4 +119,4 @@ TEST(PreventPeeling, OnlyWhereProductsAreInFlightInRegisters) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -5,7 +5,7 @@
 #include "passes/passed.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 passes::Tuning tuned(bool on, std::optional<int> pieces = std::nullopt) {
   passes::Tuning t;
@@ -201,5 +201,5 @@ TEST(ReduceAtomics, WithoutBeingAskedWhereManyBlocksShareAPlace) {
   EXPECT_EQ(pieces(passed<&one_byte>({{256}, {1 << 20}, {1 << 20, 1024}, {1 << 20}}, {}, "", 1 << 20)), 1);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

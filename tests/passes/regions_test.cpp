@@ -6,7 +6,7 @@
 #include "tessera/base/error.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 passes::Tuning guards(std::optional<int> asked) {
   passes::Tuning t;
@@ -211,5 +211,5 @@ TEST(RegionsToViews, OtherPointersStay) {
   EXPECT_EQ(count(*p.module, ir::Op::LoadViewTko), 0) << ir::print(*p.module);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

@@ -6,6 +6,8 @@
 #include "passes/accepting.hpp"
 #include "passes/pass_support.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
@@ -13,8 +15,6 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 /// A chain of accesses of one tensor, in the order in which they are added.
 struct Chain {
@@ -166,4 +166,4 @@ TEST(RelaxBlockTokens, OrderOfConflictsIsKept) {
   EXPECT_GT(relaxed, 100);
 }
 
-}  // namespace
+}  // namespace THIS_FILE

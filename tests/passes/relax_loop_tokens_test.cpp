@@ -2,6 +2,8 @@
 #include "passes/accepting.hpp"
 #include "passes/pass_support.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::Elem;
@@ -9,8 +11,6 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 enum class Index { Induction, Offset, Fixed, Squared };
 
@@ -111,4 +111,4 @@ TEST(RelaxLoopTokens, NotWhereAnIterationTouchesItsNeighboursTile) {
   EXPECT_FALSE(Rows(Index::Induction, {1, 64}, false, false, true).relaxed());
 }
 
-}  // namespace
+}  // namespace THIS_FILE

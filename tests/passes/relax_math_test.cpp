@@ -6,6 +6,8 @@
 #include "tessera/analysis/float_range.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::AttrName;
@@ -15,8 +17,6 @@ using ir::Operation;
 using ir::Rounding;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 const ir::NamedAttr kApprox = {AttrName::rounding_mode, Rounding::Approx};
 
@@ -283,4 +283,4 @@ TEST(RelaxMath, QuotientsOfAnyOperandsKeepTheirBound) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

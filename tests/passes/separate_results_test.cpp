@@ -5,10 +5,10 @@
 #include "lang/run_kernel.hpp"
 #include "passes/pass_support.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
-
-namespace {
 
 using ir::Elem;
 using ir::Op;
@@ -194,4 +194,4 @@ TEST(SeparateResults, KernelsComputeTheSame) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -4,7 +4,7 @@
 #include "passes/passed.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 template <class T, int M, int N, int K>
 void product(MutTiles<f32, M, N> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b) {
@@ -127,5 +127,5 @@ TEST(SliceProducts, BlocksOfAnSmAsRegistersAllow) {
   EXPECT_EQ(hints(passed<&product<f32, 32, 32, 32>>(kSquare, {}, "choose_hints")), std::pair(4, 3));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

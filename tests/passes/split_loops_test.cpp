@@ -6,6 +6,8 @@
 #include "passes/product_loop.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::AttrName;
@@ -15,8 +17,6 @@ using ir::Op;
 using ir::Operation;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 constexpr std::int64_t kSide = 32;  // of a tile that is large enough to be worth a split
 
@@ -259,4 +259,4 @@ TEST(SplitLoops, NotForOperandsOfProducts) {
   EXPECT_FALSE(passes::split_loops(*l.f, {}, &kAcceptAll));
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -9,7 +9,7 @@
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 unsigned seed = 0;  // of the kernel that is recorded next; every recording of it throws the same dice
 
@@ -245,5 +245,5 @@ TEST(SplitTilesRandom, Floats) {
   compare_some<f16, 1>(), compare_some<bf16, 2>();
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

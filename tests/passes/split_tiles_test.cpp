@@ -10,7 +10,7 @@
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 constexpr std::int64_t kTile = 256;  // of the kernels below
 
@@ -349,5 +349,5 @@ TEST(SplitTiles, AtomicAdditionsOfWhatIsInside) {
     expect_same<&added>({}, 5, Array<std::int32_t>({columns}, 5), Array<std::int32_t>({5, columns}).each(whole));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

@@ -5,7 +5,7 @@
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 void five_points(Mut<f32, 32, 64> y, In<f32, dyn, dyn> x) {
   auto [i, j] = y.origin();
@@ -99,5 +99,5 @@ TEST(StencilHints, ComputeMuchForEachByte) {
   EXPECT_GT(analysis::instructions_per_byte(*passed.module->functions.front()), 6.2);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

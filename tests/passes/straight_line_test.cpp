@@ -9,7 +9,7 @@
 #include "tessera/ir/bytecode.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 enum class Code { Sums, Divisions, Guards, SameGuard, Regions, Lookups, Gathers, Products };
 
@@ -78,5 +78,5 @@ TEST(StraightLine, TimeGrowsWithTheLengthOfTheCode) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

@@ -6,7 +6,7 @@
 #include "tessera/base/error.hpp"
 
 namespace tessera::passes {
-namespace {
+namespace THIS_FILE {
 
 TEST(TuningText, IsReadBackAsWritten) {
   Tuning t;
@@ -43,5 +43,5 @@ TEST(TuningText, WhatItDoesNotUnderstandIsNamed) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::passes

@@ -6,6 +6,8 @@
 #include "passes/pass_support.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
+namespace THIS_FILE {
+
 using namespace tessera;
 using namespace tessera::test;
 using ir::AttrName;
@@ -15,8 +17,6 @@ using ir::Op;
 using ir::Signedness;
 using ir::Type;
 using ir::Value;
-
-namespace {
 
 constexpr std::int64_t kTile = 64;
 
@@ -181,4 +181,4 @@ TEST(Unmask, WhereTheNumberComesFrom) {
   EXPECT_FALSE(Masked({.places = Elem::I16}, in_16_bits<0x8000>).unmasked()) << "it may be negative";
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -4,7 +4,7 @@
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::test {
-namespace {
+namespace THIS_FILE {
 
 using analysis::Claim;
 using ir::Op;
@@ -462,5 +462,5 @@ TEST(UseGridAxes, NothingIsUsedThatIsNotCertified) {
   EXPECT_FALSE(used_if({.wide_grid = true, .certifier = &other})) << "blocks are numbered along two axes already";
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::test

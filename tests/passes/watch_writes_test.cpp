@@ -10,7 +10,7 @@
 #include "passes/pass_support.hpp"
 #include "tessera/base/error.hpp"
 
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 using namespace tessera::test;
@@ -426,4 +426,4 @@ TEST(WatchWrites, OverlappingPieces) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE

@@ -16,7 +16,9 @@
 #define TESSERA_NO_THREADS_IN_CHILDREN TESSERA_TSAN
 
 namespace tessera::runtime {
-namespace {
+namespace THIS_FILE {
+
+namespace fake = cuda::fake;  // a driver; runtime::fake is a device
 
 std::shared_ptr<const Launchable> add_one() {
   return host_work([](const LaunchContext& c) { ++*reinterpret_cast<std::uint64_t*>(c.accesses[0].storage->data()); });
@@ -208,5 +210,5 @@ TEST(Fork, NoChildWaitsForThePoolOfEvents) {
   rig.driver.set_scheduler(nullptr);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::runtime

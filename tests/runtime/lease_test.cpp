@@ -11,7 +11,7 @@
 #include "tessera/runtime/storage.hpp"
 
 namespace tessera::runtime {
-namespace {
+namespace THIS_FILE {
 
 StorageRef make(const char* label = "") { return Storage::allocate(Device::cpu(), 16, {.label = label}); }
 
@@ -173,5 +173,5 @@ TEST(Lease, ExcludesAcrossThreads) {
   EXPECT_GT(taken, 0);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::runtime

@@ -75,7 +75,7 @@ namespace {
 std::uint32_t bits(i32 v) { return static_cast<std::uint32_t>(v); }
 
 /// As the kernel `mix`.
-void mix(Numbers& y, const Numbers& x, i32 delay) {
+void mix_numbers(Numbers& y, const Numbers& x, i32 delay) {
   std::uint32_t factor = 1, term = 0;  // of the blocks that are late: t becomes factor * t + term
   for (i32 i = 0; i < delay; ++i) factor *= 3, term = term * 3 + bits(i);
   const std::size_t blocks = (y.size() + kBlock - 1) / kBlock;
@@ -102,10 +102,10 @@ void apply(const Step& step, Values& values, const Inputs& inputs) {
   switch (step.kind) {
     case Kind::Mix:
     case Kind::MixGiven:
-      mix(to.numbers, from.numbers, step.delay);
+      mix_numbers(to.numbers, from.numbers, step.delay);
       to.known = to.known && from.known;
       break;
-    case Kind::MixInput: mix(to.numbers, input, step.delay); break;
+    case Kind::MixInput: mix_numbers(to.numbers, input, step.delay); break;
     case Kind::Combine:
     case Kind::Temporary:
       combine(to.numbers, from.numbers, input);
@@ -124,7 +124,7 @@ void apply(const Step& step, Values& values, const Inputs& inputs) {
       break;
     case Kind::AddThenMix:
       add(to.numbers, step.number, 0, size);
-      mix(to.numbers, input, step.delay);
+      mix_numbers(to.numbers, input, step.delay);
       break;
     case Kind::AddNumber: add(to.numbers, step.of_graph->value, 0, size); break;
     case Kind::Loop:

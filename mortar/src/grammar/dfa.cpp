@@ -8,7 +8,7 @@
 namespace mortar::grammar {
 namespace {
 
-using Kind = NfaState::Kind;
+using StateKind = NfaState::Kind;
 using States = std::vector<std::uint32_t>;
 
 struct HashStates {
@@ -36,7 +36,7 @@ class Determinizer {
     std::array<bool, 257> begins{};
     begins[0] = true;
     for (const NfaState& state : nfa_) {
-      if (state.kind != Kind::Bytes) continue;
+      if (state.kind != StateKind::Bytes) continue;
       begins[state.low] = true;
       begins[state.high + 1U] = true;
     }
@@ -59,20 +59,20 @@ class Determinizer {
       budget_.spend(1);
       const NfaState& state = nfa_[s];
       switch (state.kind) {
-        case Kind::Bytes:
+        case StateKind::Bytes:
           if (bytes != nullptr) bytes->push_back(s);
           break;
-        case Kind::Split:
+        case StateKind::Split:
           stack_.push_back(state.next);
           stack_.push_back(state.other);
           break;
-        case Kind::Begin:
+        case StateKind::Begin:
           if (at_start) stack_.push_back(state.next);
           break;
-        case Kind::End:
+        case StateKind::End:
           if (at_end) stack_.push_back(state.next);
           break;
-        case Kind::Accept: accepts = true; break;
+        case StateKind::Accept: accepts = true; break;
       }
     }
     if (bytes != nullptr) std::sort(bytes->begin(), bytes->end());

@@ -9,7 +9,7 @@
 
 namespace mortar::grammar {
 
-using Kind = NfaState::Kind;
+using StateKind = NfaState::Kind;
 
 std::uint32_t Nfa::add(const NfaState& state) {
   budget_.spend(1);
@@ -17,7 +17,7 @@ std::uint32_t Nfa::add(const NfaState& state) {
   return static_cast<std::uint32_t>(states_.size() - 1);
 }
 
-std::uint32_t Nfa::split(std::uint32_t a, std::uint32_t b) { return add({.kind = Kind::Split, .next = a, .other = b}); }
+std::uint32_t Nfa::split(std::uint32_t a, std::uint32_t b) { return add({.kind = StateKind::Split, .next = a, .other = b}); }
 
 std::uint32_t Nfa::any_of(const std::vector<std::uint32_t>& starts) {
   if (starts.empty()) {  // nothing matches
@@ -43,8 +43,8 @@ std::uint32_t Nfa::emit(const Regex& regex, std::uint32_t next) {
       return any_of(starts);
     }
     case Regex::Kind::Repeat: return repeat(regex, next);
-    case Regex::Kind::Begin: return add({.kind = Kind::Begin, .next = next});
-    case Regex::Kind::End: return add({.kind = Kind::End, .next = next});
+    case Regex::Kind::Begin: return add({.kind = StateKind::Begin, .next = next});
+    case Regex::Kind::End: return add({.kind = StateKind::End, .next = next});
   }
   return next;
 }
@@ -74,7 +74,7 @@ std::uint32_t Nfa::chars(const CharSet& set, std::uint32_t next) {
     const bool escaped = spelling_ == Spelling::Json &&
                          (first < 0x20 || (first <= '"' && last >= '"') || (first <= '\\' && last >= '\\'));
     if (last < 0x80 && !escaped)
-      return add({Kind::Bytes, static_cast<std::uint8_t>(first), static_cast<std::uint8_t>(last), false, next});
+      return add({StateKind::Bytes, static_cast<std::uint8_t>(first), static_cast<std::uint8_t>(last), false, next});
   }
   budget_.spend(16 + set.ranges().size());
   std::vector<std::uint32_t> starts;
@@ -96,7 +96,7 @@ std::uint32_t Nfa::escapes(const CharSet& set, std::uint32_t next) {
   static constexpr std::array<std::array<char, 2>, 7> letters = {
       {{'"', '"'}, {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}}};
   const auto byte = [&](char low, char high, std::uint32_t to) {
-    return add({Kind::Bytes, static_cast<std::uint8_t>(low), static_cast<std::uint8_t>(high), true, to});
+    return add({StateKind::Bytes, static_cast<std::uint8_t>(low), static_cast<std::uint8_t>(high), true, to});
   };
   std::vector<std::uint32_t> starts;
   CharSet rest = set;
@@ -146,7 +146,7 @@ void Nfa::utf8(char32_t first, char32_t last, std::uint32_t next, std::vector<st
   text::append_utf8(begin, first);
   text::append_utf8(end, last);
   for (std::size_t i = begin.size(); i-- > 0;)
-    next = add({Kind::Bytes, static_cast<std::uint8_t>(begin[i]), static_cast<std::uint8_t>(end[i]), i > 0, next});
+    next = add({StateKind::Bytes, static_cast<std::uint8_t>(begin[i]), static_cast<std::uint8_t>(end[i]), i > 0, next});
   starts.push_back(next);
 }
 

@@ -13,7 +13,7 @@ void parse_prompts(Fields& fields, const ParseContext& context, CompletionReques
   const Json* prompt = fields.find("prompt");
   const std::string path = fields.path("prompt");
   const char* expected = "a string, an array of strings, an array of ids, or an array of arrays of ids";
-  if (prompt == nullptr) invalid(path, expected, "nothing", "missing_required_parameter");
+  if (prompt == nullptr) missing(path, expected);
   const auto ids_of = [&](const Json& array, const std::string& where) {
     if (array.items.empty()) invalid(where, "at least one id", "none");
     return integers_of(array, where, 0, context.limits.vocabulary - 1,

@@ -41,15 +41,15 @@ void parse_structure(Fields& fields, Generation& out) {
   if (const Json* format = fields.object("response_format")) {
     Fields f(*format, fields.path("response_format"));
     const std::optional<std::string> type = f.one_of("type", {"text", "json_object", "json_schema"});
-    if (!type) invalid(f.path("type"), "text, json_object or json_schema", "nothing", "missing_required_parameter");
+    if (!type) missing(f.path("type"), "text, json_object or json_schema");
     out.structure.path = f.path();
     if (*type == "json_object") out.structure.form = Form::JsonObject;
     if (*type == "json_schema") {
       const Json* named = f.object("json_schema");
-      if (named == nullptr) invalid(f.path("json_schema"), "an object", "nothing", "missing_required_parameter");
+      if (named == nullptr) missing(f.path("json_schema"), "an object");
       Fields inner(*named, f.path("json_schema"));
       const Json* schema = inner.find("schema");
-      if (schema == nullptr) invalid(inner.path("schema"), "a JSON schema", "nothing", "missing_required_parameter");
+      if (schema == nullptr) missing(inner.path("schema"), "a JSON schema");
       set_schema(*schema, inner.path("schema"), out);
     }
   }

@@ -11,10 +11,6 @@ namespace {
 using text::Json;
 using Kind = Json::Kind;
 
-[[noreturn]] void missing(const std::string& path, const char* expected) {
-  invalid(path, expected, "nothing", "missing_required_parameter");
-}
-
 /// A string, or blocks that are text.
 std::string text_of(const Json& content, const std::string& path) {
   if (content.is(Kind::String)) return content.string();

@@ -9,10 +9,6 @@ namespace {
 using text::Json;
 using Kind = Json::Kind;
 
-[[noreturn]] void missing(const std::string& path, const char* expected) {
-  invalid(path, expected, "nothing", "missing_required_parameter");
-}
-
 /// A string, or parts that are text.
 std::string text_of(Fields& item, const char* field) {
   const Json* content = item.find(field);

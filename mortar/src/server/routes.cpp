@@ -109,7 +109,7 @@ void tokenize(Service& service, const Reply& reply, const HttpRequest& request) 
   } else {
     std::optional<std::string> text = fields.string("prompt");
     if (const auto content = fields.string("content"); !text) text = content;
-    if (!text) invalid("prompt", "a text in prompt or content, or messages", "nothing", "missing_required_parameter");
+    if (!text) missing("prompt", "a text in prompt or content, or messages");
     const bool parses = fields.boolean("parse_special").value_or(true);
     ids = served->tokenizer.encode(*text, parses ? AddedTokens::Parse : AddedTokens::AsText);
   }
@@ -133,7 +133,7 @@ void detokenize(Service& service, const Reply& reply, const HttpRequest& request
   const Json body = parse_body(request.body);
   Fields fields(body, "");
   const Json* tokens = fields.array("tokens");
-  if (tokens == nullptr) invalid("tokens", "an array of ids", "nothing", "missing_required_parameter");
+  if (tokens == nullptr) missing("tokens", "an array of ids");
   const std::vector<TokenId> ids = integers_of(*tokens, "tokens", 0, served->context.limits.vocabulary - 1, 1'000'000);
   const std::string text = served->tokenizer.decode(ids);
   std::string out;

@@ -6,7 +6,7 @@
 #include "tessera/kernels/paged_attention.hpp"
 
 namespace tessera::misuse {
-namespace {
+namespace THIS_FILE {
 
 using std::tuple;
 
@@ -59,5 +59,5 @@ TEST(Misuse, Decoding) {
             kScale});
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::misuse

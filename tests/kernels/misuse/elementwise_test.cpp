@@ -7,7 +7,7 @@
 #include "tessera/kernels/transpose.hpp"
 
 namespace tessera::misuse {
-namespace {
+namespace THIS_FILE {
 
 using std::tuple;
 
@@ -84,5 +84,5 @@ TEST(Misuse, Moves) {
       tuple{Given<f32, 3>{"thd"}, Read<i32, 1>{"t"}, Number{10000, {0, -1, NAN, INFINITY}, {1, 1e6}}});
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::misuse

@@ -5,7 +5,7 @@
 #include "tessera/kernels/moe_route.hpp"
 
 namespace tessera::misuse {
-namespace {
+namespace THIS_FILE {
 
 using std::tuple;
 
@@ -37,5 +37,5 @@ TEST(Misuse, MixtureOfExperts) {
       tuple{Read<f32, 2>{"pk"}, Read<f32, 3>{"ekn"}, Read<i32, 1>{"o", 1}});
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::misuse

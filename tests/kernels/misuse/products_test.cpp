@@ -6,7 +6,7 @@
 #include "tessera/kernels/matmul.hpp"
 
 namespace tessera::misuse {
-namespace {
+namespace THIS_FILE {
 
 using std::tuple;
 
@@ -70,5 +70,5 @@ TEST(Misuse, BlockScales) {
       tuple{Read<f8e4m3, 2>{"mk"}, Read<f32, 2>{"ms"}, Read<f8e4m3, 2>{"nk"}, Read<f32, 2>{"us"}});
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::misuse

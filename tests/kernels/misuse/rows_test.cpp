@@ -9,7 +9,7 @@
 #include "tessera/kernels/top_k.hpp"
 
 namespace tessera::misuse {
-namespace {
+namespace THIS_FILE {
 
 using std::tuple;
 
@@ -64,5 +64,5 @@ TEST(Misuse, Quantisation) {
       tuple{Read<i8, 2>{"rn"}, Read<f32, 1>{"r"}});
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace tessera::misuse

@@ -4,7 +4,7 @@
 #include "mortar/answer/answers.hpp"
 
 namespace mortar::answer {
-namespace {
+namespace THIS_FILE {
 
 const MachineOptions kJson{.calls = CallFormat::Json};
 
@@ -218,5 +218,5 @@ TEST(MortarAnswer, TheTemplateShowsTheFormat) {
   EXPECT_EQ(format_of_template("<tool_call>\\n<function=example>"), CallFormat::Xml);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::answer

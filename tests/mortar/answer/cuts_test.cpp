@@ -10,7 +10,7 @@
 #include "mortar/answer/answers.hpp"
 
 namespace mortar::answer {
-namespace {
+namespace THIS_FILE {
 
 /// An answer as the model's bytes between tags.
 struct Part {
@@ -214,5 +214,5 @@ TEST(MortarAnswerCuts, TagsThatAreTextAreFound) {
   EXPECT_EQ(r.calls[0].second, "{\"x\": \"</tool_call>\"}");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::answer

@@ -17,7 +17,7 @@
 #include "text/utf8.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using testing::HasSubstr;
 
@@ -392,5 +392,5 @@ TEST(MortarEngine, LongPromptsInSmallStepsGiveTheSameTokens) {
   EXPECT_EQ(answer(parts, request).ids, answer(whole, request).ids);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

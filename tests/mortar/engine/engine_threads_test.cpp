@@ -16,7 +16,7 @@
 #include "tessera/runtime/memory.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using testing::HasSubstr;
 
@@ -137,5 +137,5 @@ TEST(EngineThreads, AFunctionMustNotStep) {
   EXPECT_THAT(message, HasSubstr("must not step"));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 const std::vector<TokenId> kFirst = {1, 2, 3}, kSecond = {4, 5, 6};
 
@@ -63,5 +63,5 @@ TEST(MortarPages, EqualContentsAreKnownOnce) {
   EXPECT_EQ(pages.find(0, kFirst)->page, a);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

@@ -26,7 +26,7 @@
 #include "tessera/runtime/device.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using tessera::concat;
 
@@ -279,5 +279,5 @@ INSTANTIATE_TEST_SUITE_P(Models, PublishedSizes,
                          testing::Values("Qwen3-0.6B", "Qwen3-4B", "Qwen3-8B", "Qwen3-8B-FP8", "Qwen3-32B",
                                          "Qwen3-30B-A3B", kSmallExperts));
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

@@ -16,7 +16,7 @@
 #include "tessera/base/philox.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 
@@ -336,5 +336,5 @@ TEST(MortarSampler, BiasesOfOneTokenAreAddedInTheirOrder) {
   EXPECT_EQ(sum_of({1e9F, 1, -1e9F}), 0);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

@@ -18,7 +18,7 @@
 #include "base/rounds.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 using tessera::test::rounds;
 
@@ -438,5 +438,5 @@ TEST(MortarScheduler, SaltsKeepPagesApart) {
   EXPECT_EQ(cached("one"), 64);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

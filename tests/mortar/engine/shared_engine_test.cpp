@@ -13,7 +13,7 @@
 #include "tessera/tessera.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using testing::HasSubstr;
 
@@ -373,5 +373,5 @@ TEST(SharedEngine, MixedStepsComputeWhatPromptsGive) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

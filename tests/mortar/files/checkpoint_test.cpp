@@ -14,7 +14,7 @@
 #include "mortar/plan.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 using nlohmann::json;
 constexpr const char* kIndex = "model.safetensors.index.json";
@@ -259,5 +259,5 @@ TEST(MortarCheckpoint, FoldersWithoutAModel) {
   EXPECT_ERROR(ModelError, (void)Checkpoint(folder.path() / "none"), "a folder with a model");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

@@ -13,7 +13,7 @@
 #include "mortar/files/model_files.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 using nlohmann::json;
 using testing::ElementsAre;
@@ -251,5 +251,5 @@ TEST(MortarGenerationConfig, FileDefaultsAndErrors) {
   EXPECT_ERROR(ModelError, parse(R"({"eos_token_id": [-1]})"), "eos_token_id", "-1");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

@@ -11,7 +11,7 @@
 #include "mortar/errors.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 ModelConfig model(std::int64_t hidden, std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
                   std::int64_t intermediate, bool tied) {
@@ -160,5 +160,5 @@ TEST(MortarPlan, BytesForPeople) {
   EXPECT_EQ(bytes_text(16'381'470'720), "16.38 GB");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

@@ -13,7 +13,7 @@
 #include <string>
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 using testing::HasSubstr;
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -74,5 +74,5 @@ TEST(MortarProgress, ATerminalHasOneLine) {
   EXPECT_EQ(text, "\r" + progress_text(kHalf) + "\033[K\r\n") << "the terminal adds \\r to \\n";
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

@@ -12,7 +12,7 @@
 #include "mortar/files/model_files.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 using testing::ElementsAre;
 
@@ -156,5 +156,5 @@ TEST(MortarSafetensors, BrokenFiles) {
   EXPECT_ERROR(ModelError, (void)TensorFile(folder.path()), "a regular file");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

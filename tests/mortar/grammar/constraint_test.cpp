@@ -7,7 +7,7 @@
 #include "grammars.hpp"
 
 namespace mortar::grammar {
-namespace {
+namespace THIS_FILE {
 
 using ::testing::HasSubstr;
 
@@ -271,5 +271,5 @@ TEST(Constraint, SeveralThreadsShareAGrammar) {
   EXPECT_THAT(matched, testing::Each(20));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::grammar

@@ -8,7 +8,7 @@
 #include "grammars.hpp"
 
 namespace mortar::grammar {
-namespace {
+namespace THIS_FILE {
 
 struct Case {
   const char *min, *max;
@@ -104,5 +104,5 @@ TEST(DecimalRange, DecimalsAreExact) {
   EXPECT_FALSE(parse_decimal("1e99999999999999999999").has_value());
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::grammar

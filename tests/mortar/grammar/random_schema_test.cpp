@@ -9,7 +9,7 @@
 #include "random_schemas.hpp"
 
 namespace mortar::grammar {
-namespace {
+namespace THIS_FILE {
 
 constexpr int kDepth = 4;
 
@@ -138,5 +138,5 @@ TEST(RandomSchemas, MasksAreThoseOfTryingEveryTokenAndAnswersAreValid) {
   EXPECT_GT(masks, static_cast<int>(tessera::test::rounds(400)));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::grammar

@@ -7,7 +7,7 @@
 #include "grammars.hpp"
 
 namespace mortar::grammar {
-namespace {
+namespace THIS_FILE {
 
 using ::testing::HasSubstr;
 
@@ -203,5 +203,5 @@ TEST(Regex, LengthsOfAPatternAreExact) {
   EXPECT_FALSE(LengthTable(*dfa_of("(?:ab)*"), 3, 3, budget).viable(0, 0));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::grammar

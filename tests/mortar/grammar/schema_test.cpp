@@ -2,7 +2,7 @@
 #include "grammars.hpp"
 
 namespace mortar::grammar {
-namespace {
+namespace THIS_FILE {
 
 using ::testing::HasSubstr;
 
@@ -259,5 +259,5 @@ TEST(Schema, CompilingIsLimited) {
   EXPECT_EQ(schema_error(R"({"type": "array", "maxItems": 1000000})", small), "no error");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::grammar

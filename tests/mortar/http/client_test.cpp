@@ -13,7 +13,7 @@
 #include "mortar/http/test_server.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -233,5 +233,5 @@ TEST_F(HttpTls, FilesThatCannotBeUsed) {
   EXPECT_THAT(message(o), HasSubstr("one of them only"));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

@@ -13,7 +13,7 @@
 #include "tessera/base/sanitizers.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -462,5 +462,5 @@ TEST(HttpFaults, RandomClients) {
   s.expect_clean();
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

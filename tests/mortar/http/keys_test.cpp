@@ -9,7 +9,7 @@
 #include "mortar/http/test_server.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -129,5 +129,5 @@ TEST(HttpOrigins, Allowed) {
   EXPECT_EQ(open.ask(get("/health", "Origin: https://x.example\r\n")).header("Access-Control-Allow-Origin"), "*");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

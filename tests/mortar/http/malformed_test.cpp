@@ -10,7 +10,7 @@
 #include "mortar/http/test_server.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -245,5 +245,5 @@ TEST(MessageParser, EveryWayOfCuttingGivesTheSameResult) {
   EXPECT_GT(done, 500);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

@@ -8,7 +8,7 @@
 #include "mortar/http/test_server.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -231,5 +231,5 @@ TEST(HttpServer, ErrorsInTheCallersShape) {
   EXPECT_EQ(read_response(client).body, "404 not_found");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

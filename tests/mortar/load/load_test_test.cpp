@@ -24,7 +24,7 @@
 #include "load/event_reader.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
@@ -309,5 +309,5 @@ TEST(EventReader, EveryWayOfCutting) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 TEST(Metrics, Text) {
   Metrics m;
@@ -91,5 +91,5 @@ TEST(Metrics, CountsOfSeveralThreads) {
   EXPECT_EQ(counts.back(), static_cast<std::uint64_t>(kThreads * kRounds / 2));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

@@ -15,7 +15,7 @@
 #include "model/one_token_kernels.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 constexpr int kHeads = 4, kKvHeads = 2, kDepth = 64, kPages = 12;
 constexpr float kScale = 0.125f;
@@ -318,5 +318,5 @@ TEST(GatedTiles, EqualFloat64) {
     }
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

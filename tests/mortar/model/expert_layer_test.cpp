@@ -20,7 +20,7 @@
 #include "tessera/tessera.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 
@@ -254,5 +254,5 @@ TEST_P(ExpertLayer, RoutersChooseTheLargestScores) {
 INSTANTIATE_TEST_SUITE_P(Weights, ExpertLayer, testing::Bool(),
                          [](const auto& info) { return info.param ? "Fp8" : "Bf16"; });
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

@@ -10,7 +10,7 @@
 #include "model/weight_kernels.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 constexpr std::int64_t kTokens = 3, kExperts = 6, kHidden = 520, kIntermediate = 264;
 constexpr int kPerToken = 2;
@@ -182,5 +182,5 @@ TEST_F(FewTokens, AnotherNumberOfExpertsIsAnError) {
   (void)y(kPerToken).sync();
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

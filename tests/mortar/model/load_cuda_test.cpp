@@ -12,7 +12,7 @@
 #include "runtime/cuda_fake_gpu.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 namespace fake = tessera::runtime::cuda::fake;
 
@@ -58,5 +58,5 @@ TEST(MortarLoadCuda, ThroughPinnedBuffers) {
   EXPECT_EQ(driver.leaks(), "");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

@@ -17,7 +17,7 @@
 #include "mortar/mortar.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 using tessera::Device;
 
@@ -247,5 +247,5 @@ TEST(MortarRandomWeights, ScaledAndTheSameForTheSameSeed) {
   EXPECT_NE(values_of(gate_up.quantized), values_of(w.layers[0].experts->down.quantized));
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

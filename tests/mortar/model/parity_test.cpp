@@ -9,7 +9,7 @@
 #include "tessera/tessera.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using namespace tessera;
 
@@ -115,5 +115,5 @@ TEST_P(MortarParity, GreedyTokensAgreeUntilTheFirstCloseDecision) {
 INSTANTIATE_TEST_SUITE_P(Models, MortarParity,
                          testing::Values("dense-tied", "dense-untied", "dense-yarn", "moe", "fp8", "moe-fp8"));
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

@@ -16,7 +16,7 @@
 #include "tessera/kernels/linear.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 constexpr float kEpsilon = 1e-6f;
 
@@ -470,5 +470,5 @@ TEST(SeveralFp8Rows, MayHaveTheirColumnsInTheOrderOfMma) {
   expect_right(kernel<scaled_rows<E, true, 64, 128, In<bf16, dyn, dyn>>>);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

@@ -14,7 +14,7 @@
 #include "mortar/engine/test_engine.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
@@ -142,5 +142,5 @@ TEST(MortarServerLive, AnswersThatTakeTooLongEnd) {
   EXPECT_EQ(s["held_pages"], 0);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

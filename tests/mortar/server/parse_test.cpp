@@ -13,7 +13,7 @@
 #include "server/api_error.hpp"
 
 namespace mortar::server {
-namespace {
+namespace THIS_FILE {
 
 using testing::HasSubstr;
 
@@ -327,5 +327,5 @@ TEST(MortarServerParse, ErrorsInBothForms) {
             R"({"type":"error","error":{"message":"m","type":"overloaded_error"}})");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::server

@@ -16,7 +16,7 @@
 #include "server/writers.hpp"
 
 namespace mortar::server {
-namespace {
+namespace THIS_FILE {
 
 using nlohmann::json;
 using MakeWriter = std::unique_ptr<AnswerWriter> (*)(WriterOptions);
@@ -348,5 +348,5 @@ TEST(MortarServerWriters, Failures) {
   EXPECT_EQ(response->events.back().name, "response.failed");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::server

@@ -15,7 +15,7 @@
 #include "text/read_text.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
@@ -311,5 +311,5 @@ TEST_F(MortarChatTemplateFolder, TheTemplateIsAFileOrAField) {
   EXPECT_NE(loaded().find("/tokenizer_config.json: line 1"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

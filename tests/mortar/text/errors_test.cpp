@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 // A program catches errors of Mortar apart from those of Tessera, or both together.
 TEST(MortarErrors, AreTesserasToo) {
@@ -17,5 +17,5 @@ TEST(MortarErrors, AreTesserasToo) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

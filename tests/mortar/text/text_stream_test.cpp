@@ -14,7 +14,7 @@
 #include "text/utf8.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 TEST(MortarCharacterStream, EqualsTheWholeHoweverItIsDivided) {
   const std::string whole = "a\xC3\xA9\xE4\xBD\xA0\xF0\x9F\x98\x80\xFF\xE4\xBD z\xF0\x9F\x98\xE1\x80";
@@ -152,5 +152,5 @@ TEST(MortarAnswerStream, StopsAtStopStrings) {
   EXPECT_EQ(a.content, "");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

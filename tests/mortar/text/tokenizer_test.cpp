@@ -18,7 +18,7 @@
 #include "text/read_text.hpp"
 
 namespace mortar {
-namespace {
+namespace THIS_FILE {
 
 using nlohmann::ordered_json;
 
@@ -225,5 +225,5 @@ TEST(MortarTokenizerText, AMissingFileIsNamed) {
   }
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar

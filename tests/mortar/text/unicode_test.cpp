@@ -10,7 +10,7 @@
 #include "text/utf8.hpp"
 
 namespace mortar::text {
-namespace {
+namespace THIS_FILE {
 
 // The numbers of code points of a class, as Oniguruma 6.9.10 has them (surrogates left out).
 TEST(MortarUnicode, ClassesAreThoseOfUnicode16) {
@@ -55,5 +55,5 @@ TEST(MortarUtf8, DividesDamagedTextAsUnicodeRecommends) {
   EXPECT_EQ(valid_utf8("12345678\xC3\xA9\xC3"), 10u);
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::text

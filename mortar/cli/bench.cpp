@@ -13,7 +13,7 @@
 #include "tessera/measure/roofline.hpp"
 
 namespace mortar::cli {
-namespace {
+namespace THIS_FILE {
 
 using nlohmann::ordered_json;
 
@@ -201,5 +201,5 @@ const Option kOptions[] = {
 const Registration kRegistration({"bench", "MODEL", "measures prompt and generation speed", kOptions, OptionSet::Model,
                                   run});
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::cli

@@ -9,7 +9,7 @@
 #include "mortar/chat_template.hpp"
 
 namespace mortar::cli {
-namespace {
+namespace THIS_FILE {
 
 /// A message: lines up to one that does not end with a backslash. None at the end of the input.
 std::optional<std::string> read_message(bool terminal) {
@@ -149,5 +149,5 @@ int run(const Arguments& arguments) {
 
 const Registration kRegistration({"chat", "MODEL", "a conversation on the terminal", {}, OptionSet::Generation, run});
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::cli

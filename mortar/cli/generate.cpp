@@ -11,7 +11,7 @@
 #include "read_input.hpp"
 
 namespace mortar::cli {
-namespace {
+namespace THIS_FILE {
 
 using nlohmann::ordered_json;
 
@@ -173,5 +173,5 @@ const Option kOptions[] = {
 };
 const Registration kRegistration({"generate", "MODEL", "answers one prompt", kOptions, OptionSet::Generation, run});
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::cli

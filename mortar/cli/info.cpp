@@ -9,7 +9,7 @@
 #include "tessera/base/format.hpp"
 
 namespace mortar::cli {
-namespace {
+namespace THIS_FILE {
 
 using nlohmann::ordered_json;
 using tessera::concat;
@@ -125,5 +125,5 @@ int run(const Arguments& arguments) {
 const Registration kRegistration({"info", "MODEL", "architecture, sizes, and what fits into the device's memory",
                                   kOptions, OptionSet::Model, run});
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::cli

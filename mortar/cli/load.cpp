@@ -10,7 +10,7 @@
 #include "svg_file.hpp"
 
 namespace mortar::cli {
-namespace {
+namespace THIS_FILE {
 
 using nlohmann::ordered_json;
 
@@ -150,5 +150,5 @@ const Option kOptions[] = {
 const Registration kRegistration({"load", "URL", "measures an OpenAI-compatible server under load", kOptions,
                                   OptionSet::None, run});
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::cli

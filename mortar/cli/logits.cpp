@@ -6,7 +6,7 @@
 #include "tessera/tessera.hpp"
 
 namespace mortar::cli {
-namespace {
+namespace THIS_FILE {
 
 int run(const Arguments& arguments) {
   const std::string out = arguments.text("--out");
@@ -32,5 +32,5 @@ const Option kOptions[] = {
 const Registration kRegistration({"logits", "MODEL", "the logits of all positions of a prompt", kOptions,
                                   OptionSet::Model, run});
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::cli

@@ -7,7 +7,7 @@
 #include "read_input.hpp"
 
 namespace mortar::cli {
-namespace {
+namespace THIS_FILE {
 
 int run(const Arguments& arguments) {
   const std::string path = arguments.text("--file");
@@ -57,5 +57,5 @@ const Option kOptions[] = {
 const Registration kRegistration({"perplexity", "MODEL", "the mean negative log-likelihood of a text", kOptions,
                                   OptionSet::Model, run});
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::cli

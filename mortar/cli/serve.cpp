@@ -19,7 +19,7 @@
 #include "mortar/server.hpp"
 
 namespace mortar::cli {
-namespace {
+namespace THIS_FILE {
 
 constexpr std::int64_t kBatchOnGpu = 256, kBatchOnCpu = 16;
 
@@ -212,5 +212,5 @@ const Option kOptions[] = {
 };
 const Registration kRegistration({"serve", "MODEL", "a server with OpenAI's API", kOptions, OptionSet::Model, run});
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::cli

@@ -6,7 +6,7 @@
 #include "read_input.hpp"
 
 namespace mortar::cli {
-namespace {
+namespace THIS_FILE {
 
 int run(const Arguments& arguments) {
   if (!arguments.has("--messages")) throw UsageError("expected --messages with a JSON file (- for standard input)");
@@ -32,5 +32,5 @@ const Option kOptions[] = {
 const Registration kRegistration({"template", "MODEL", "messages as the model reads them: the rendered chat template",
                                   kOptions, OptionSet::None, run});
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::cli

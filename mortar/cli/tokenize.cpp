@@ -10,7 +10,7 @@
 #include "tessera/base/format.hpp"
 
 namespace mortar::cli {
-namespace {
+namespace THIS_FILE {
 
 /// Numbers with anything of white space, commas and brackets between, so that the output of this command (without
 /// --json) is read too.
@@ -67,5 +67,5 @@ const Option kOptions[] = {
 const Registration kRegistration({"tokenize", "MODEL", "ids of a text, or the text of ids", kOptions, OptionSet::None,
                                   run});
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::cli

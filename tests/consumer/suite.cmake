@@ -9,7 +9,7 @@ function(tessera_consumer_test name expect)
   add_test(NAME consumer.${name}
            COMMAND ${CMAKE_COMMAND} -DNAME=${name} "-DEXPECT=${expect}" -DSOURCE=${PROJECT_SOURCE_DIR} -DBUILD=${PROJECT_BINARY_DIR}
                    -DGENERATOR=${CMAKE_GENERATOR} -DCOMPILER=${CMAKE_CXX_COMPILER} -DLAUNCHER=${launcher}
-                   -DBUILD_TYPE=${CMAKE_BUILD_TYPE} "-DDEV_FLAGS=${CMAKE_CXX_FLAGS_DEV}"
+                   -DBUILD_TYPE=${CMAKE_BUILD_TYPE} "-DDEV_FLAGS=${CMAKE_CXX_FLAGS_DEV}" -DJOIN=${TESSERA_JOIN_SOURCES}
                    -P ${PROJECT_SOURCE_DIR}/tests/consumer/run.cmake)
   # The projects share the installed tree and the machine, so they run one at a time.
   set_tests_properties(consumer.${name} PROPERTIES LABELS consumer TIMEOUT 1500 RESOURCE_LOCK tessera_installed_tree)

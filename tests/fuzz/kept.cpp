@@ -41,7 +41,7 @@ CacheKey key_of(int number) {
   key[0] = static_cast<std::byte>(number);
   return key;
 }
-CachedCubin sample(int number) {
+CachedCubin sample_cubin(int number) {
   CachedCubin code;
   code.cubin.assign(static_cast<std::size_t>(5 * number), static_cast<std::byte>(0x7F));
   code.label = "gemm";
@@ -83,7 +83,7 @@ void fuzz_cache_file(Bytes bytes) {
 
 Seeds seeds_cache_file() {
   Seeds seeds;
-  for (int i = 0; i < 3; ++i) add_with_checksum(seeds, jit::write_cache_file(key_of(i), sample(i)));
+  for (int i = 0; i < 3; ++i) add_with_checksum(seeds, jit::write_cache_file(key_of(i), sample_cubin(i)));
   add_with_checksum(seeds, jit::write_note_file(key_of(3), bytes_of("a note")));
   return seeds;
 }
@@ -92,7 +92,7 @@ void fuzz_disk_cache(Bytes bytes) {
   const std::vector<std::byte> file = with_right_checksum(bytes);
   const CacheKey key = key_in(file);
   const jit::DiskCache cache(folder() + "/kernels", 4096);
-  FUZZ_REQUIRE(cache.store(key_of(1), sample(1)));
+  FUZZ_REQUIRE(cache.store(key_of(1), sample_cubin(1)));
   for (const char* suffix : {".tsk", ".tsn"}) {
     const std::string name = "kernels/" + jit::hex(key) + suffix;
     const std::string path = write_file(name, file);
@@ -102,7 +102,7 @@ void fuzz_disk_cache(Bytes bytes) {
   }
   FUZZ_REQUIRE(cache.evict() <= cache.limit());
   const auto kept = cache.find(key_of(1));
-  FUZZ_REQUIRE(key == key_of(1) || (kept && same(*kept, sample(1))));
+  FUZZ_REQUIRE(key == key_of(1) || (kept && same(*kept, sample_cubin(1))));
   cache.clear();
   FUZZ_REQUIRE(std::filesystem::is_empty(cache.folder()));
 }
@@ -165,7 +165,7 @@ Seeds seeds_bundle() {
   Seeds seeds;
   for (int entries = 0; entries < 3; ++entries) {
     std::vector<std::pair<CacheKey, CachedCubin>> all;
-    for (int i = 0; i < entries; ++i) all.emplace_back(key_of(i), sample(i));
+    for (int i = 0; i < entries; ++i) all.emplace_back(key_of(i), sample_cubin(i));
     const std::string path = folder() + "/seed.tessera";
     jit::write_bundle(path, all);
     const std::string file = string_of(read_file(path));

@@ -53,7 +53,7 @@ bool load_and_save(const std::string& path) {
   return true;
 }
 
-std::string file_of(ElementType element, std::initializer_list<std::int64_t> dims, std::size_t bytes) {
+std::string npy_of(ElementType element, std::initializer_list<std::int64_t> dims, std::size_t bytes) {
   return detail::npy_header(element, dims.begin(), static_cast<int>(dims.size())) + std::string(bytes, '\1');
 }
 
@@ -79,10 +79,10 @@ Seeds seeds_npy_header() {
     const std::uint64_t size = header.size() + data;
     seeds.push_back(std::string(reinterpret_cast<const char*>(&size), sizeof size) + header);
   };
-  add(file_of(ElementType::f32, {2, 3}, 0), 24);
-  add(file_of(ElementType::boolean, {7}, 0), 7);
-  add(file_of(ElementType::i64, {}, 0), 8);
-  add(file_of(ElementType::f16, {0, 5, 1, 2}, 0), 0);
+  add(npy_of(ElementType::f32, {2, 3}, 0), 24);
+  add(npy_of(ElementType::boolean, {7}, 0), 7);
+  add(npy_of(ElementType::i64, {}, 0), 8);
+  add(npy_of(ElementType::f16, {0, 5, 1, 2}, 0), 0);
   std::string longer("\x93NUMPY\x02\x00\x3a\x00\x00\x00", 12);
   longer += "{\"shape\":(2L,1), 'fortran_order':False,'descr':\"=u2\"     }\n";
   longer[8] = static_cast<char>(longer.size() - 12);
@@ -98,9 +98,9 @@ void fuzz_npy_file(Bytes bytes) {
 }
 
 Seeds seeds_npy_file() {
-  return {file_of(ElementType::f32, {2, 3}, 24), file_of(ElementType::boolean, {7}, 7),
-          file_of(ElementType::i64, {1, 2, 1}, 16), file_of(ElementType::f16, {0}, 0),
-          file_of(ElementType::u8, {1, 1, 2, 1, 1, 1, 2, 1}, 4)};
+  return {npy_of(ElementType::f32, {2, 3}, 24), npy_of(ElementType::boolean, {7}, 7),
+          npy_of(ElementType::i64, {1, 2, 1}, 16), npy_of(ElementType::f16, {0}, 0),
+          npy_of(ElementType::u8, {1, 1, 2, 1, 1, 1, 2, 1}, 4)};
 }
 
 }  // namespace tessera::fuzz

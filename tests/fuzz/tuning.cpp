@@ -32,7 +32,7 @@ std::string corrected(Bytes bytes) {
   return out;
 }
 
-TuningRecord sample(int number) {
+TuningRecord sample_record(int number) {
   TuningRecord r;
   r.kernel = "gemm";
   r.space = "products";
@@ -59,7 +59,7 @@ void require_kept(const TuningRecord& r) {
 std::string file_of(int records) {
   const std::string path = folder() + "/seed.records";
   std::filesystem::remove(path);
-  for (int i = 0; i < records; ++i) add_record(path, sample(i));
+  for (int i = 0; i < records; ++i) add_record(path, sample_record(i));
   return string_of(read_file(path));
 }
 
@@ -72,7 +72,7 @@ void fuzz_tuning_record(Bytes bytes) {
 }
 
 Seeds seeds_tuning_record() {
-  const std::string line = jit::line_of(sample(1));
+  const std::string line = jit::line_of(sample_record(1));
   return {std::string(1, '\0') + line, std::string(1, '\1') + line};
 }
 
@@ -82,14 +82,14 @@ void fuzz_tuning_file(Bytes bytes) {
   std::vector<TuningRecord> records;
   const bool read = accepted([&] { records = read_records(path); });
   for (const TuningRecord& r : records) require_kept(r);
-  const bool added = accepted([&] { add_record(path, sample(0)); });
+  const bool added = accepted([&] { add_record(path, sample_record(0)); });
   FUZZ_REQUIRE(added == read);
   if (!added) {
     FUZZ_REQUIRE(string_of(read_file(path)) == text);
     return;
   }
-  std::erase_if(records, [](const TuningRecord& r) { return jit::same_subject(r, sample(0)); });
-  records.push_back(sample(0));
+  std::erase_if(records, [](const TuningRecord& r) { return jit::same_subject(r, sample_record(0)); });
+  records.push_back(sample_record(0));
   FUZZ_REQUIRE(read_records(path) == records);
 }
 
@@ -99,18 +99,18 @@ Seeds seeds_tuning_file() {
 
 void fuzz_tuning_journal(Bytes bytes) {
   const std::string text = corrected(bytes);
-  jit::TuningJournal journal(folder() + "/tuned", sample(0));
+  jit::TuningJournal journal(folder() + "/tuned", sample_record(0));
   write_file(std::filesystem::path(journal.path()).filename().string(), bytes_of(text));
   std::vector<TuningRecord> points = journal.read();
   for (const TuningRecord& r : points) require_kept(r);
-  journal.add(sample(7));
-  points.push_back(sample(7));
+  journal.add(sample_record(7));
+  points.push_back(sample_record(7));
   FUZZ_REQUIRE(journal.read() == points);
   journal.remove();
 }
 
 Seeds seeds_tuning_journal() {
-  const std::string line = jit::line_of(sample(1));
+  const std::string line = jit::line_of(sample_record(1));
   return {std::string(1, '\0') + "\n" + line + "\n\n" + line.substr(0, 40),
           std::string(1, '\1') + "\n" + line + "\n\n" + line + "\n"};
 }

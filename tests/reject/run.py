@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Compiles every row of the reject table twice: the bad program must fail with the expected sentence in its first error, its
-accept twin must compile. A row whose twin does not compile proves nothing, so it fails too.
+"""Compiles every row of the reject table: the bad program must fail with the expected sentence in its first error, its
+accept twin must compile. A row whose twin does not compile proves nothing, so it fails too. The twins are compiled together,
+each in a namespace of its own, and one by one only if that fails.
 
 usage: run.py --compiler g++ --include DIR [--include DIR] [--jobs N] [--only TEXT] ROWS...
 
@@ -98,8 +99,8 @@ def first_error(text):
     return [" ".join(found)] if found else []
 
 
-def check(compiler, row):
-    """Returns None, or the error in the row."""
+def check_bad(compiler, row):
+    """Returns None, or what is wrong with the program that must not compile."""
     status, text = compiler.compile(row.bad, row.flags)
     if status == 0:
         return "the bad program compiles"
@@ -109,10 +110,30 @@ def check(compiler, row):
     internals = [f for f in FORBIDDEN if f in errors[0]]
     if internals:
         return f"the first error speaks of internals ({internals[0]}): {errors[0]}"
-    status, text = compiler.compile(row.good, row.flags)
-    if status:
-        return "the accept twin does not compile:\n" + "\n".join("      " + l for l in text.splitlines()[:12])
     return None
+
+
+def check_good(compiler, rows):
+    """For rows with the same flags: a list of None, or what is wrong with the program that must compile."""
+    together = "".join(f"namespace row_{i} {{\n{row.good}}}\n" for i, row in enumerate(rows))
+    status, _ = compiler.compile(together, rows[0].flags)
+    if status == 0:
+        return [None] * len(rows)
+    problems = []
+    for row in rows:
+        status, text = compiler.compile(row.good, row.flags)
+        lines = "\n".join("      " + l for l in text.splitlines()[:12])
+        problems.append("the accept twin does not compile:\n" + lines if status else None)
+    return problems
+
+
+def batches(rows, count):
+    """The rows in lists of rows with the same flags, about `count` lists."""
+    of_flags = {}
+    for row in rows:
+        of_flags.setdefault(tuple(row.flags), []).append(row)
+    size = -(-len(rows) // count)
+    return [same[i:i + size] for same in of_flags.values() for i in range(0, len(same), size)]
 
 
 def main():
@@ -132,13 +153,15 @@ def main():
         compiler = Compiler(args.compiler, args.include, folder)
         rows = [r for r in rows if not r.only or r.only == compiler.name]
         with ThreadPoolExecutor(args.jobs) as pool:
-            results = list(pool.map(lambda r: check(compiler, r), rows))
-    failed = 0
-    for row, problem in zip(rows, results):
+            good = [(batch, pool.submit(check_good, compiler, batch)) for batch in batches(rows, args.jobs)]
+            bad = list(pool.map(lambda r: check_bad(compiler, r), rows))
+            found = [(row, problem) for batch, done in good for row, problem in zip(batch, done.result())]
+    failed = set()
+    for row, problem in [*zip(rows, bad), *found]:
         if problem:
-            failed += 1
+            failed.add(row.name)
             print(f"{row.file}:{row.line}: {row.name}\n    {problem}")
-    print(f"{len(rows) - failed} passed, {failed} failed")
+    print(f"{len(rows) - len(failed)} passed, {len(failed)} failed")
     sys.exit(1 if failed or not rows else 0)
 
 

@@ -74,8 +74,10 @@ namespace {
 
 std::uint32_t bits(i32 v) { return static_cast<std::uint32_t>(v); }
 
-/// As the kernel `mix`.
-void mix_numbers(Numbers& y, const Numbers& x, i32 delay) {
+/// What the kernels of these names do.
+namespace on_host {
+
+void mix(Numbers& y, const Numbers& x, i32 delay) {
   std::uint32_t factor = 1, term = 0;  // of the blocks that are late: t becomes factor * t + term
   for (i32 i = 0; i < delay; ++i) factor *= 3, term = term * 3 + bits(i);
   const std::size_t blocks = (y.size() + kBlock - 1) / kBlock;
@@ -92,6 +94,7 @@ void add(Numbers& y, i32 number, std::size_t low, std::size_t high) {
   for (std::size_t i = low; i < high; ++i) y[i] = static_cast<i32>(bits(y[i]) + bits(number));
 }
 
+}  // namespace on_host
 }  // namespace
 
 void apply(const Step& step, Values& values, const Inputs& inputs) {
@@ -102,31 +105,31 @@ void apply(const Step& step, Values& values, const Inputs& inputs) {
   switch (step.kind) {
     case Kind::Mix:
     case Kind::MixGiven:
-      mix_numbers(to.numbers, from.numbers, step.delay);
+      on_host::mix(to.numbers, from.numbers, step.delay);
       to.known = to.known && from.known;
       break;
-    case Kind::MixInput: mix_numbers(to.numbers, input, step.delay); break;
+    case Kind::MixInput: on_host::mix(to.numbers, input, step.delay); break;
     case Kind::Combine:
     case Kind::Temporary:
-      combine(to.numbers, from.numbers, input);
+      on_host::combine(to.numbers, from.numbers, input);
       to.known = from.known;
       break;
     case Kind::Add:
-      add(to.numbers, step.number, static_cast<std::size_t>(step.low), static_cast<std::size_t>(step.high));
+      on_host::add(to.numbers, step.number, static_cast<std::size_t>(step.low), static_cast<std::size_t>(step.high));
       break;
     case Kind::Fill:
     case Kind::Replace: to = {Numbers(size, step.number), true}; break;
     case Kind::Copy:
     case Kind::Clone: to = from; break;
     case Kind::AddBoth:
-      add(to.numbers, step.number, 0, size);
-      add(from.numbers, step.number, 0, size);
+      on_host::add(to.numbers, step.number, 0, size);
+      on_host::add(from.numbers, step.number, 0, size);
       break;
     case Kind::AddThenMix:
-      add(to.numbers, step.number, 0, size);
-      mix_numbers(to.numbers, input, step.delay);
+      on_host::add(to.numbers, step.number, 0, size);
+      on_host::mix(to.numbers, input, step.delay);
       break;
-    case Kind::AddNumber: add(to.numbers, step.of_graph->value, 0, size); break;
+    case Kind::AddNumber: on_host::add(to.numbers, step.of_graph->value, 0, size); break;
     case Kind::Loop:
       for (i32 i = step.of_graph ? step.of_graph->value : step.number; i > 0; --i) {
         apply(step.body, values, inputs);

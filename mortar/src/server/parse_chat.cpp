@@ -94,7 +94,7 @@ void parse_messages(Fields& fields, const ParseContext& context, ChatRequest& ou
   out.messages = writer.take();
 }
 
-void parse_tools(Fields& fields, const ParseContext& context, ChatRequest& out) {
+void parse_chat_tools(Fields& fields, const ParseContext& context, ChatRequest& out) {
   const Json* tools = fields.array("tools");
   const std::string path = fields.path("tools");
   if (tools != nullptr && tools->items.empty())
@@ -158,7 +158,7 @@ ChatRequest parse_chat(const Json& body, const ParseContext& context) {
   ChatRequest out;
   Fields fields(body, "");
   parse_messages(fields, context, out);
-  parse_tools(fields, context, out);
+  parse_chat_tools(fields, context, out);
   parse_thinking(fields, out);
   const bool logprobs = fields.boolean("logprobs").value_or(false);
   const std::optional<std::int64_t> top = fields.integer("top_logprobs", 0, 20);

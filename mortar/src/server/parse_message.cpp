@@ -88,7 +88,7 @@ void parse_turn(const Json& value, const std::string& path, Conversation& conver
   if (!text.empty()) conversation.user(text);
 }
 
-void parse_tools(Fields& fields, const ParseContext& context, ChatRequest& out) {
+void parse_message_tools(Fields& fields, const ParseContext& context, ChatRequest& out) {
   ToolWriter writer(context);
   const Json* tools = fields.array("tools");
   for (std::size_t i = 0; tools != nullptr && i < tools->items.size(); ++i) {
@@ -152,7 +152,7 @@ ChatRequest parse_message(const Json& body, const ParseContext& context) {
     parse_turn(messages->items[i], element(path, i), conversation);
   if (conversation.empty()) invalid(path, "at least one message with content", "none");
   out.messages = conversation.take();
-  parse_tools(fields, context, out);
+  parse_message_tools(fields, context, out);
   parse_output(fields, out);
   parse_max_tokens(fields, {"max_tokens"}, g);
   if (const Json* stop = fields.array("stop_sequences")) parse_stop(*stop, fields.path("stop_sequences"), context, g);

@@ -83,7 +83,7 @@ void parse_input(Fields& fields, const ParseContext& context, ChatRequest& out) 
   out.messages = conversation.take();
 }
 
-void parse_tools(Fields& fields, const ParseContext& context, ChatRequest& out) {
+void parse_response_tools(Fields& fields, const ParseContext& context, ChatRequest& out) {
   ToolWriter writer(context);
   const Json* tools = fields.array("tools");
   for (std::size_t i = 0; tools != nullptr && i < tools->items.size(); ++i) {
@@ -150,7 +150,7 @@ ChatRequest parse_response(const Json& body, const ParseContext& context) {
   Generation& g = out.generation;
   g.model = fields.string("model").value_or("");
   parse_input(fields, context, out);
-  parse_tools(fields, context, out);
+  parse_response_tools(fields, context, out);
   parse_format(fields, out);
   parse_max_tokens(fields, {"max_output_tokens"}, g);
   parse_sampling(fields, context, g);

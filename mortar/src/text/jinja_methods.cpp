@@ -123,7 +123,7 @@ Value index_in_text(const Value& self, const Arguments& a, bool last) {
   return found;
 }
 
-Value join(Machine& m, const Value& self, const Arguments& a) {
+Value join_texts(Machine& m, const Value& self, const Arguments& a) {
   const Bound b("join", a, {"iterable"});
   Output out = m.buffer();
   bool first = true;
@@ -190,7 +190,7 @@ constexpr MethodRow kString[] = {
     {"index", [](Machine&, const Value& s, const Arguments& a) { return index_in_text(s, a, false); }},
     {"rindex", [](Machine&, const Value& s, const Arguments& a) { return index_in_text(s, a, true); }},
     {"count", count},
-    {"join", join},
+    {"join", join_texts},
     {"removeprefix", [](Machine& m, const Value& s, const Arguments& a) { return without(m, s, a, true); }},
     {"removesuffix", [](Machine& m, const Value& s, const Arguments& a) { return without(m, s, a, false); }},
     {"lower", as_filter<kLower>},

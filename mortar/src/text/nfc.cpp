@@ -23,11 +23,11 @@ struct Singleton {
 constexpr Singleton kSingletons[] = {
 #include "text/unicode_singletons.inc"
 };
-struct ClassRun {
+struct CombiningRun {
   char32_t first;
   std::uint8_t value;
 };
-constexpr ClassRun kCombining[] = {
+constexpr CombiningRun kCombining[] = {
 #include "text/unicode_combining.inc"
 };
 
@@ -37,7 +37,7 @@ constexpr char32_t kVowelCount = 21, kTrailingCount = 28, kSyllableCount = 19 * 
 
 std::uint8_t combining_class(char32_t c) {
   const auto* after = std::upper_bound(std::begin(kCombining), std::end(kCombining), c,
-                                       [](char32_t value, const ClassRun& run) { return value < run.first; });
+                                       [](char32_t value, const CombiningRun& run) { return value < run.first; });
   return after[-1].value;
 }
 

@@ -31,6 +31,10 @@ void invalid(const std::string& path, std::string_view expected, std::string_vie
                  code);
 }
 
+void missing(const std::string& path, std::string_view expected) {
+  invalid(path, expected, "nothing", "missing_required_parameter");
+}
+
 void unsupported(const std::string& path, const std::string& message) {
   throw ApiError(400, path + ": " + message, path, "unsupported_parameter");
 }

@@ -9,25 +9,13 @@ namespace {
 using text::Json;
 using Kind = Json::Kind;
 
-/// A string, or parts of which each is text.
 std::optional<std::string> content_of(Fields& message) {
   const Json* content = message.find("content");
   if (content == nullptr) return std::nullopt;
-  if (content->is(Kind::String)) return content->string();
-  const std::string path = message.path("content");
-  if (!content->is(Kind::Array)) wrong(path, "a string or an array of parts", *content);
-  std::string out;
-  for (std::size_t i = 0; i < content->items.size(); ++i) {
-    Fields part(content->items[i], element(path, i));
-    const std::optional<std::string> type = part.string("type");
-    if (!type || (*type != "text" && *type != "input_text" && *type != "output_text" && *type != "refusal"))
-      invalid(part.path("type"), "text: the model reads nothing else", type ? "\"" + *type + "\"" : "nothing");
-    const std::optional<std::string> text = part.string(*type == "refusal" ? "refusal" : "text");
-    if (!text) invalid(part.path("text"), "a string", "nothing", "missing_required_parameter");
-    if (i > 0) out += '\n';
-    out += *text;
-  }
-  return out;
+  return joined_text(*content, message.path("content"),
+                     {"a string or an array of parts",
+                      {"text", "input_text", "output_text", "refusal"},
+                      "text: the model reads nothing else"});
 }
 
 std::vector<MessageWriter::Call> calls_of(Fields& message) {
@@ -37,12 +25,12 @@ std::vector<MessageWriter::Call> calls_of(Fields& message) {
     Fields call(calls->items[i], element(message.path("tool_calls"), i));
     (void)call.one_of("type", {"function"});
     const Json* function = call.object("function");
-    if (function == nullptr) invalid(call.path("function"), "an object", "nothing", "missing_required_parameter");
+    if (function == nullptr) missing(call.path("function"), "an object");
     Fields f(*function, call.path("function"));
     MessageWriter::Call& c = out.emplace_back();
     c.id = call.string("id").value_or("");
     const std::optional<std::string> name = f.string("name");
-    if (!name) invalid(f.path("name"), "a string", "nothing", "missing_required_parameter");
+    if (!name) missing(f.path("name"), "a string");
     c.name = *name;
     c.path = f.path("arguments");
     const Json* arguments = f.find("arguments");
@@ -69,8 +57,7 @@ void parse_one_message(const Json& value, const std::string& path, MessageWriter
     if (last && !out.generation_prompt) out.continued = content.value_or("");
     return;
   }
-  if (!content)
-    invalid(message.path("content"), "a string or an array of parts", "nothing", "missing_required_parameter");
+  if (!content) missing(message.path("content"), "a string or an array of parts");
   if (*role == "tool")
     writer.tool(message.string("tool_call_id").value_or(""), *content);
   else
@@ -85,7 +72,7 @@ void parse_messages(Fields& fields, const ParseContext& context, ChatRequest& ou
   out.generation_prompt = !continues;
   const Json* messages = fields.array("messages");
   const std::string path = fields.path("messages");
-  if (messages == nullptr) invalid(path, "an array of messages", "nothing", "missing_required_parameter");
+  if (messages == nullptr) missing(path, "an array of messages");
   if (messages->items.empty()) invalid(path, "at least one message", "none");
   MessageWriter writer(context);
   for (std::size_t i = 0; i < messages->items.size(); ++i)
@@ -106,10 +93,10 @@ void parse_tools(Fields& fields, const ParseContext& context, ChatRequest& out) 
     if (const auto type = tool.string("type"); !type || *type != "function")
       invalid(tool.path("type"), "function", type ? "\"" + *type + "\"" : "nothing");
     const Json* function = tool.object("function");
-    if (function == nullptr) invalid(tool.path("function"), "an object", "nothing", "missing_required_parameter");
+    if (function == nullptr) missing(tool.path("function"), "an object");
     Fields f(*function, tool.path("function"));
     const auto name = f.string("name");
-    if (!name) invalid(f.path("name"), "a string", "nothing", "missing_required_parameter");
+    if (!name) missing(f.path("name"), "a string");
     const Json* parameters = f.object("parameters");
     writer.add(*name, f.string("description"), parameters, f.path());
   }
@@ -123,8 +110,7 @@ void parse_tools(Fields& fields, const ParseContext& context, ChatRequest& out) 
     (void)c.one_of("type", {"function"});
     const Json* function = c.object("function");
     const auto name = function != nullptr ? Fields(*function, c.path("function")).string("name") : c.string("name");
-    if (!name)
-      invalid(c.path("function"), "an object with the name of a function", "nothing", "missing_required_parameter");
+    if (!name) missing(c.path("function"), "an object with the name of a function");
     if (!writer.has(*name)) invalid(c.path("function.name"), "the name of one of the tools", "\"" + *name + "\"");
     out.tool_choice = ToolChoice::Named;
     out.named = *name;

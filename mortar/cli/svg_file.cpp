@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void cannot_write(const std::string& path) { throw RequestError(path + ": the chart cannot be written"); }
 
-/// The file behind symbolic links, which need not exist.
+/// The file behind symbolic links, which need not exist. (Tessera has its own for whole files, which is internal to it
+/// and rejects what is no regular file; a chart may go to /dev/stdout.)
 fs::path target_of(fs::path path) {
   constexpr int kLinkLimit = 40;  // as Linux
   std::error_code error;

@@ -58,6 +58,7 @@ struct Request {
   std::string key = {};           ///< whose request it is: keys share the engine equally while requests of several wait
   std::int64_t priority = 0;      ///< among requests of one key smaller ones go first, to kPriorityLimit either way
   bool report_cancelled = false;  ///< its function gets a last call, with FinishReason::Cancelled
+  bool text = true;               ///< Token::text is wanted; stop strings are looked for in any case
 };
 inline constexpr std::int64_t kMostLogprobs = 20, kPriorityLimit = 1000;
 
@@ -77,7 +78,8 @@ struct SequenceTimings {
 struct Token {
   SequenceId sequence = 0;
   TokenId id = -1;  ///< -1: no token, the sequence was cancelled or has failed
-  /// What can be shown now: whole characters, and nothing that may be part of a stop string. Empty without a tokenizer.
+  /// What can be shown now: whole characters, and nothing that may be part of a stop string. Empty without a tokenizer,
+  /// and if Request::text is false.
   std::vector<AnswerText> text = {};
   std::optional<FinishReason> finish = {};  ///< of the last token
   std::optional<TokenLogprob> chosen = {};  ///< if logprobs were requested
@@ -137,6 +139,9 @@ class Engine {
   /// thread, and the last one if Request::report_cancelled; `reason` is its Token::error. False if it has ended
   /// already.
   bool cancel(SequenceId id, std::string reason = {});
+  /// The same for one choice of a request, while the others go on. False if the choice has ended already, or there is
+  /// none.
+  bool cancel_choice(SequenceId id, std::int64_t choice, std::string reason = {});
   /// Blocks until there is something to do for step(), or until `longest` has passed: then false.
   bool wait(std::chrono::milliseconds longest);
   /// Consistent: of one moment between two steps, but what waits is counted now.
@@ -164,6 +169,12 @@ class Engine {
   /// that fails is tried once more; then its sequences end with FinishReason::Failed. If the next steps fail as well,
   /// all sequences do, and the error is thrown.
   void serve(const std::stop_token& stop);
+
+  /// From now on the device's time is measured, or no longer: by marks around the work of each step, two of steps with
+  /// masks, for which the device may wait.
+  void time_device(bool on);
+  /// Seconds that the device has worked on steps since time_device(true), until all that was launched has ended.
+  double device_seconds();
 
   // Both compute the keys and values of `ids` in pages that no sequence holds. They throw RequestError for no ids, ids
   // beyond the vocabulary and more than the context, CapacityError if too few pages are free.

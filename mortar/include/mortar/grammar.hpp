@@ -79,7 +79,8 @@ class Grammar {
   static Grammar from_tools(std::string_view tools, const ToolGrammarOptions& options = {},
                             const GrammarLimits& limits = {});
 
-  std::size_t bytes() const;  ///< host memory that the compiled form takes, without cached masks
+  /// Host memory that it takes now: the compiled form, and the masks that are kept for it.
+  std::size_t bytes() const;
 
   struct State;  ///< internal
   const std::shared_ptr<const State>& state() const { return state_; }

@@ -22,7 +22,7 @@ void Engine::State::admit() {
     try {
       if (needs_slot_state(s->request().sampling) || slots) {
         if (!slots) slots = std::make_unique<SlotState>(options.max_batch, model.config.vocabulary, runner.stream());
-        slots->begin(s->slot, s->tokens, s->prompt(), s->request().sampling, runner.stream());
+        slots->begin(s->slot, s->tokens(0, s->known()), s->prompt(), s->request().sampling, runner.stream());
       }
     } catch (...) {
       scheduler.put_back(*s);
@@ -127,6 +127,7 @@ Token Engine::State::add_token(Sequence& s, TokenId id) {
     for (AnswerText& part : s.text->finish()) token.text.push_back(std::move(part));
     if (s.text->stopped()) token.finish = FinishReason::Stop;  // what was held back completed a stop string
   }
+  if (!s.request().text) token.text.clear();
   if (token.finish) token.timings = s.timings;
   return token;
 }

@@ -175,9 +175,8 @@ SubmissionPtr Engine::State::submission_of(Request request, OnToken on_token) co
     s.submission = submission.get();
     s.choice = static_cast<std::int64_t>(i);
     s.seed = seed + i;
-    s.tokens = r.ids;
     s.timings.submitted = now;
-    if (const auto& tokenizer = model.tokenizer)
+    if (const auto& tokenizer = model.tokenizer; tokenizer && (r.text || !r.stop.empty()))
       s.text.emplace(*tokenizer, AnswerOptions{.stop = r.stop, .starts_thinking = r.starts_thinking});
     if (!AllowedTokens::restricts(r)) continue;
     s.allowed.emplace(r, i == 0 || !r.constraint ? r.constraint : r.constraint->clone(), meanings);

@@ -23,15 +23,17 @@ void Engine::State::open_letters() {
   const Mailbox::Letters letters = mailbox.take();
   if (letters.empty()) return;
   for (const SubmissionPtr& submission : letters.submitted) scheduler.add(*submission);
-  for (const SubmissionPtr& submission : letters.cancelled) {
+  for (const Mailbox::Cancellation& letter : letters.cancelled) {
     // The first choice last: others that wait for it do not begin.
-    for (Sequence& s : submission->choices | std::views::reverse) {
+    for (Sequence& s : letter.submission->choices | std::views::reverse) {
+      if (letter.choice && s.choice != *letter.choice) continue;
       if (s.stage != Stage::Ended) {
         close(s);
         ++stats.cancelled;
       }
-      if (submission->request.report_cancelled && !s.told)
-        outbox.emplace_back(submission->pointer(s), last_token(s, FinishReason::Cancelled, submission->reason));
+      if (!letter.submission->request.report_cancelled || s.told) continue;
+      s.told = true;
+      outbox.emplace_back(letter.submission->pointer(s), last_token(s, FinishReason::Cancelled, letter.reason));
     }
   }
   publish();
@@ -63,13 +65,14 @@ void Engine::State::publish() {
 }
 
 void Engine::State::close(Sequence& s) {
+  s.over = true;
   scheduler.end(s);
   if (--s.submission->open == 0) ended.push_back(s.submission->id);
 }
 
 Token Engine::State::last_token(Sequence& s, FinishReason reason, std::string why) const {
   Token token{.sequence = s.submission->id, .finish = reason, .choice = s.choice};
-  if (s.text) token.text = s.text->finish();
+  if (s.text && s.request().text) token.text = s.text->finish();
   token.timings = s.timings;
   token.error = std::move(why);
   return token;
@@ -91,7 +94,7 @@ void Engine::State::send(std::vector<Thrown>& thrown) {
   for (const auto& [s, token] : letters) {
     const Submission& submission = *s->submission;
     // It may have been cancelled meanwhile, by an earlier call or another thread.
-    if (submission.cancelled && token.finish != FinishReason::Cancelled) continue;
+    if (s->cancelled && token.finish != FinishReason::Cancelled) continue;
     if (token.finish) s->told = true;
     if (!submission.on_token) {
       if (token.finish == FinishReason::Failed)
@@ -145,6 +148,12 @@ bool Engine::cancel(SequenceId id, std::string reason) {
   return true;
 }
 
+bool Engine::cancel_choice(SequenceId id, std::int64_t choice, std::string reason) {
+  if (!state_->mailbox.cancel_choice(id, choice, std::move(reason))) return false;
+  state_->open_letters_now();
+  return true;
+}
+
 bool Engine::wait(std::chrono::milliseconds longest) { return state_->mailbox.wait(longest); }
 
 bool Engine::step() {
@@ -159,6 +168,16 @@ void Engine::run() {
 }
 
 void Engine::serve(const std::stop_token& stop) { state_->serve(stop); }
+
+void Engine::time_device(bool on) {
+  const State::Guard guard(*state_);
+  state_->runner.time(on);
+}
+
+double Engine::device_seconds() {
+  const State::Guard guard(*state_);
+  return state_->runner.device_seconds();
+}
 
 EngineStats Engine::stats() const { return state_->mailbox.stats(); }
 std::int64_t Engine::running() const { return stats().running; }

@@ -56,6 +56,11 @@ void FairQueue::erase(const Sequence& s) {
   if (account.queued.empty()) last_ = std::max(last_, account.computed);
 }
 
+void FairQueue::replace(const Sequence& s, SequencePtr by) {
+  by->turn = s.turn;
+  account_of(s.request().key).queued.at(s.turn) = std::move(by);
+}
+
 void FairQueue::charge(const std::string& key, std::int64_t tokens) {
   Account& account = account_of(key);
   account.computed += tokens;

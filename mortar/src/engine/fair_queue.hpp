@@ -24,6 +24,8 @@ class FairQueue {
   /// Whose turn it is; null: none waits.
   SequencePtr next() const;
   void erase(const Sequence& s);
+  /// Another sequence of the same request takes the place of one that waits.
+  void replace(const Sequence& s, SequencePtr by);
   /// Tokens were computed for a key.
   void charge(const std::string& key, std::int64_t tokens);
 

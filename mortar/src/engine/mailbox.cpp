@@ -45,10 +45,23 @@ bool Mailbox::cancel(SequenceId id, std::string reason) {
     const std::lock_guard lock(mutex_);
     const auto at = open_.find(id);
     if (at == open_.end()) return false;
-    at->second->reason = std::move(reason);
-    at->second->cancelled = true;
-    letters_.cancelled.push_back(std::move(at->second));
+    for (Sequence& s : at->second->choices) s.over = s.cancelled = true;
+    letters_.cancelled.push_back({std::move(at->second), std::nullopt, std::move(reason)});
     open_.erase(at);
+  }
+  changed_.notify_all();
+  return true;
+}
+
+bool Mailbox::cancel_choice(SequenceId id, std::int64_t choice, std::string reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = open_.find(id);
+    if (at == open_.end() || choice < 0 || choice >= std::ssize(at->second->choices)) return false;
+    Sequence& s = at->second->choices[static_cast<std::size_t>(choice)];
+    if (s.over.exchange(true)) return false;
+    s.cancelled = true;
+    letters_.cancelled.push_back({at->second, choice, std::move(reason)});  // it is open until its last choice ends
   }
   changed_.notify_all();
   return true;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <unordered_map>
@@ -22,6 +23,8 @@ class Mailbox {
   SequenceId submit(const SubmissionPtr& submission);
   /// No call of its function begins any more. False if there is none of this id that goes on.
   bool cancel(SequenceId id, std::string reason);
+  /// No call of its function for this choice begins any more. False if it does not go on.
+  bool cancel_choice(SequenceId id, std::int64_t choice, std::string reason);
   EngineStats stats() const;
   /// Whether there is something to do; waits for it.
   bool wait(std::chrono::milliseconds longest);
@@ -29,8 +32,14 @@ class Mailbox {
 
   // For the thread that steps.
 
+  struct Cancellation {
+    SubmissionPtr submission;
+    std::optional<std::int64_t> choice;  ///< none: all choices that go on
+    std::string reason;
+  };
   struct Letters {
-    std::vector<SubmissionPtr> submitted, cancelled;
+    std::vector<SubmissionPtr> submitted;
+    std::vector<Cancellation> cancelled;
     bool empty() const { return submitted.empty() && cancelled.empty(); }
   };
   /// What has come; what was submitted is counted as waiting until publish().

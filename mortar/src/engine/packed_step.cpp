@@ -86,7 +86,7 @@ PackedStep::PackedStep(std::span<const RowPlan> rows, const StepShape& shape)
         *part(at.tile_positions + (token + i) / tile) = static_cast<i32>(row.first + i);
       }
     }
-    std::copy(row.ids.begin(), row.ids.end(), part(at.ids + token));
+    row.ids.copy_to(part(at.ids + token));
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t position = row.first + i;
       *part(at.positions + token + i) = static_cast<i32>(position);

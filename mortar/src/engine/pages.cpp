@@ -18,8 +18,10 @@ std::size_t Pages::KeyHash::operator()(const Key& key) const noexcept {
   return static_cast<std::size_t>(h);
 }
 
-Pages::Key Pages::key_of(Contents before, std::span<const TokenId> tokens, std::string_view scope) {
-  return {before, {tokens.begin(), tokens.end()}, std::string(before == 0 ? scope : std::string_view())};
+Pages::Key Pages::key_of(Contents before, const TokenRange& tokens, std::string_view scope) {
+  Key key{before, std::vector<TokenId>(tokens.size()), std::string(before == 0 ? scope : std::string_view())};
+  tokens.copy_to(key.tokens.begin());
+  return key;
 }
 
 void Pages::forget(Page& page) {
@@ -50,14 +52,14 @@ void Pages::release(PageId id) {
   page.idle = idle_.insert(page.known != nullptr ? idle_.end() : idle_.begin(), id);
 }
 
-std::optional<Pages::Found> Pages::find(Contents before, std::span<const TokenId> tokens, std::string_view scope) {
+std::optional<Pages::Found> Pages::find(Contents before, const TokenRange& tokens, std::string_view scope) {
   const auto at = known_.find(key_of(before, tokens, scope));
   if (at == known_.end()) return std::nullopt;
   hold(at->second.page);
   return Found{at->second.page, at->second.contents};
 }
 
-Contents Pages::publish(PageId id, Contents before, std::span<const TokenId> tokens, std::string_view scope) {
+Contents Pages::publish(PageId id, Contents before, const TokenRange& tokens, std::string_view scope) {
   const auto [at, added] = known_.try_emplace(key_of(before, tokens, scope), Known{next_, id});
   if (!added) return at->second.contents;
   pages_[static_cast<std::size_t>(id)].known = &*at;

@@ -7,13 +7,12 @@
 #include <cstdint>
 #include <list>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "mortar/tokenizer.hpp"
+#include "engine/token_range.hpp"
 
 namespace mortar {
 
@@ -42,10 +41,10 @@ class Pages {
     Contents contents;
   };
   /// The page with these tokens after `before`, with one holder more. `scope` is that of the sequence.
-  std::optional<Found> find(Contents before, std::span<const TokenId> tokens, std::string_view scope = {});
+  std::optional<Found> find(Contents before, const TokenRange& tokens, std::string_view scope = {});
   /// Says that a held page is complete: `tokens` after `before`. Returns its contents' name. If another page has the
   /// same contents, this one stays unknown.
-  Contents publish(PageId page, Contents before, std::span<const TokenId> tokens, std::string_view scope = {});
+  Contents publish(PageId page, Contents before, const TokenRange& tokens, std::string_view scope = {});
 
  private:
   struct Key {
@@ -66,7 +65,7 @@ class Pages {
     std::list<PageId>::iterator idle;  ///< if it is not held
     const std::pair<const Key, Known>* known = nullptr;
   };
-  static Key key_of(Contents before, std::span<const TokenId> tokens, std::string_view scope);
+  static Key key_of(Contents before, const TokenRange& tokens, std::string_view scope);
   void forget(Page& page);
 
   std::vector<Page> pages_;

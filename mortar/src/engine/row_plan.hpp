@@ -6,14 +6,15 @@
 
 #include "engine/pages.hpp"
 #include "engine/sampling_fields.hpp"
+#include "engine/token_range.hpp"
 
 namespace mortar {
 
 using SamplingRow = std::array<std::int32_t, kSamplingFields>;
 
 struct RowPlan {
-  std::span<const TokenId> ids;  ///< the tokens to compute
-  std::int64_t first = 0;        ///< position of the first of them
+  TokenRange ids;          ///< the tokens to compute
+  std::int64_t first = 0;  ///< position of the first of them
   std::span<const PageId> pages;
   bool wants_token = false;  ///< the last of them is followed by a token to choose
   /// If not -1, ids has one element that means nothing: the token is the one that the step before chooses for this one

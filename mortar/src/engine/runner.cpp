@@ -156,6 +156,8 @@ void Runner::place_tokens(Tensor<i32, 1>& data, std::span<const RowPlan> rows, c
 
 Runner::Launched Runner::launch_eager(const StepRequest& request, const StepShape& shape, const Launched* before) {
   Launched step;
+  DeviceClock::Mark begin = clock_.begin(stream_);
+  step.timed_ = clock_.next();
   Tensor<i32, 1> data = on_device(PackedStep(request.rows, shape).data(), stream_);
   if (before != nullptr) place_tokens(data, request.rows, shape, *before);
   if (shape.wanted > 0) {
@@ -174,6 +176,7 @@ Runner::Launched Runner::launch_eager(const StepRequest& request, const StepShap
     }
     step.end_ = host(hidden.slice<0>(0, 1).slice<1>(0, 1), std::move(end)).on(stream_);
   }
+  clock_.end(std::move(begin), stream_);
   return step;
 }
 
@@ -192,13 +195,16 @@ Runner::Launched Runner::replay(DecodeGraph& decode, const StepRequest& request,
   }
   std::ranges::copy(packed.data(), input.write().begin());
   Tensor<i32, 1>& data = decode.graph.input<0>();
+  Launched step;
+  DeviceClock::Mark begin = clock_.begin(stream_);
+  step.timed_ = clock_.next();
   copy_into(mut(data), input).on(stream_);
   decode.inputs.push_back(std::move(input));
   if (before != nullptr) place_tokens(data, request.rows, shape, *before);
   decode.graph.replay().on(stream_);
-  Launched step;
   step.graph_ = &decode;
   if (!request.masked) read_tokens(step, decode.graph.output().tokens);
+  clock_.end(std::move(begin), stream_);
   return step;
 }
 
@@ -215,15 +221,15 @@ Runner::Launched Runner::launch(const StepRequest& request, const Launched* befo
 
 void Runner::choose(Launched& step, std::span<const std::uint32_t> masks) {
   std::optional<Tensor<i32, 2>> allowed;
-  if (!masks.empty()) {
-    const std::vector<i32> words(masks.begin(), masks.end());
-    allowed = from(std::span(words), {std::ssize(words) / words_, words_}).on(stream_);
-  }
+  const std::vector<i32> words(masks.begin(), masks.end());
+  DeviceClock::Mark begin = clock_.begin(stream_);
+  if (!masks.empty()) { allowed = from(std::span(words), {std::ssize(words) / words_, words_}).on(stream_); }
   const Tensor<i32, 1>& data = step.data_ ? *step.data_ : step.graph_->graph.input<0>();
   const StepViews views = views_of(data, step.shape_);
   step.chosen_ =
       mortar::choose(step.result().logits, views.options, step.how_, valid_, allowed ? &*allowed : nullptr).on(stream_);
   read_tokens(step, *step.chosen_);
+  clock_.end(std::move(begin), stream_);
 }
 
 Runner::Chosen Runner::finish(Launched&& step) {
@@ -238,8 +244,15 @@ Runner::Chosen Runner::finish(Launched&& step) {
     chosen.tokens.resize(static_cast<std::size_t>(step.shape_.wanted));
     if (step.scores_ >= 0) chosen.scores = score(step.result().logits, step.tokens(), step.scores_, valid_, stream_);
   }
+  clock_.passed(step.timed_);  // the marks of this step may come after its tokens
   drop(std::move(step));
   return chosen;
+}
+
+double Runner::device_seconds() {
+  stream_.synchronize();
+  clock_.passed(clock_.next());
+  return clock_.seconds();
 }
 
 void Runner::drop(Launched&& step) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/device_clock.hpp"
 #include "engine/packed_step.hpp"
 #include "engine/sampler.hpp"
 #include "mortar/model.hpp"
@@ -52,6 +53,11 @@ class Runner {
   /// The log-probability of `next[i]` after token i of the row, of which there are at least as many.
   std::vector<float> log_likelihoods(const RowPlan& row, std::span<const TokenId> next);
 
+  /// Measures the device's time from now on, or no longer.
+  void time(bool on) { clock_.set(on); }
+  /// Seconds that the device has worked on steps since time(true). Waits for those in flight.
+  double device_seconds();
+
   const tessera::Stream& stream() const { return stream_; }
   /// Tokens of a tile of queries: prompts begin at multiples of it.
   int query_tile() const { return query_tile_; }
@@ -87,6 +93,7 @@ class Runner {
   KvCache cache_;
   std::int64_t valid_, words_;
   int query_tile_ = kSmallQueryTile;
+  DeviceClock clock_;
   std::map<std::int64_t, std::deque<tessera::HostBuffer<tessera::i32>>> buffers_;  ///< for tokens, by size
   std::deque<tessera::HostBuffer<tessera::bf16>> ends_;                            ///< for steps without tokens
   std::map<GraphKey, DecodeGraph> graphs_;
@@ -104,6 +111,7 @@ class Runner::Launched {
   std::optional<tessera::HostBuffer<tessera::i32>> tokens_;  ///< on their way
   std::optional<tessera::HostBuffer<tessera::bf16>> end_;    ///< without tokens: arrives when the step has ended
   std::int64_t scores_ = -1;
+  std::uint64_t timed_ = 0;  ///< the first piece of its work that the clock measures
   const StepResult& result() const { return result_ ? *result_ : graph_->graph.output(); }
   const tessera::Tensor<tessera::i32, 1>& tokens() const { return chosen_ ? *chosen_ : result().tokens; }
 };

@@ -66,9 +66,10 @@ SlotState::SlotState(std::int64_t slots, std::int64_t vocabulary, const Stream& 
       bias_tokens(full<i32>({slots, std::int64_t{kBiases}}, -1).sync(stream)),
       bias_values(zeros<f32>({slots, std::int64_t{kBiases}}).sync(stream)) {}
 
-void SlotState::begin(std::int64_t slot, std::span<const TokenId> ids, std::int64_t prompt, const Sampling& sampling,
+void SlotState::begin(std::int64_t slot, const TokenRange& ids, std::int64_t prompt, const Sampling& sampling,
                       const Stream& stream) {
-  const std::vector<i32> all(ids.begin(), ids.end());
+  std::vector<i32> all(ids.size());
+  ids.copy_to(all.begin());
   kernel<mark_sequence<kWholeRow>>(mut(marks).slice<0>(slot, slot + 1),
                                    from(std::span(all), {static_cast<std::int64_t>(all.size())}),
                                    static_cast<std::int32_t>(prompt))
@@ -85,7 +86,8 @@ void SlotState::begin(std::int64_t slot, std::span<const TokenId> ids, std::int6
   const std::int64_t vocabulary = marks.dim(1);
   if (!counts) counts = zeros<i32>({marks.dim(0), vocabulary}).sync(stream);
   std::vector<i32> frequencies(static_cast<std::size_t>(vocabulary));
-  for (const TokenId id : ids.subspan(static_cast<std::size_t>(prompt))) ++frequencies[static_cast<std::size_t>(id)];
+  for (const i32 id : std::span(all).subspan(static_cast<std::size_t>(prompt)))
+    ++frequencies[static_cast<std::size_t>(id)];
   copy_into(mut(*counts).slice<0>(slot, slot + 1), from(std::span(frequencies), {1, vocabulary})).sync(stream);
 }
 

@@ -20,7 +20,7 @@ struct SlotState {
 
   SlotState(std::int64_t slots, std::int64_t vocabulary, const tessera::Stream& stream);
   /// A sequence begins in `slot`: `ids`, of which the first `prompt` are its prompt.
-  void begin(std::int64_t slot, std::span<const TokenId> ids, std::int64_t prompt, const Sampling& sampling,
+  void begin(std::int64_t slot, const TokenRange& ids, std::int64_t prompt, const Sampling& sampling,
              const tessera::Stream& stream);
 };
 

@@ -19,7 +19,7 @@ void Scheduler::add(Submission& submission) {
   if (!options_.prefix_cache) submission.scope = std::string(1, '\0') + std::to_string(submission.id);
   for (Sequence& s : submission.choices) {
     s.stage = s.choice == 0 ? Stage::Queued : Stage::Held;
-    if (s.choice == 0)
+    if (s.stage == Stage::Queued)
       queue_.push(submission.pointer(s));
     else
       ++held_;
@@ -30,8 +30,8 @@ void Scheduler::add(Submission& submission) {
 void Scheduler::take_cached_pages(Sequence& s) {
   if (!shares_pages(s)) return;
   while (s.known() - s.computed > kPage) {
-    const auto tokens = std::span(s.tokens).subspan(static_cast<std::size_t>(s.computed), kPage);
-    const auto found = pages_.find(s.contents.empty() ? 0 : s.contents.back(), tokens, s.submission->scope);
+    const Contents before = s.contents.empty() ? 0 : s.contents.back();
+    const auto found = pages_.find(before, s.tokens(s.computed, kPage), s.submission->scope);
     if (!found) break;
     s.pages.push_back(found->page);
     s.contents.push_back(found->contents);
@@ -105,13 +105,32 @@ void Scheduler::release(Sequence& s) {
   s.slot = -1;
 }
 
-/// The prompt has been computed, or its computation has ended without it: the other choices begin.
-void Scheduler::release_held(Submission& submission) {
-  for (Sequence& s : submission.choices) {
+/// `first` has computed the prompt: the other choices begin.
+void Scheduler::release_held(const Sequence& first) {
+  for (Sequence& s : first.submission->choices) {
     if (s.stage != Stage::Held) continue;
     --held_;
-    s.order = submission.choices.front().order;
-    return_later(submission.pointer(s));
+    s.order = first.order;
+    return_later(first.submission->pointer(s));
+  }
+}
+
+/// The choice that was to compute the prompt has ended without it: another one does so in its place.
+void Scheduler::hand_over(const Sequence& first, Stage before) {
+  auto& choices = first.submission->choices;
+  const auto next = std::ranges::find(choices, Stage::Held, &Sequence::stage);
+  if (next == choices.end()) {
+    if (before == Stage::Queued) queue_.erase(first);
+    return;
+  }
+  --held_;
+  const SequencePtr s = first.submission->pointer(*next);
+  if (before == Stage::Queued) {
+    s->stage = Stage::Queued;
+    queue_.replace(first, s);
+  } else {
+    s->order = first.order;
+    return_later(s);
   }
 }
 
@@ -119,8 +138,8 @@ void Scheduler::end(Sequence& s) {
   const Stage before = std::exchange(s.stage, Stage::Ended);
   const auto is = [&s](const SequencePtr& other) { return other.get() == &s; };
   switch (before) {
-    case Stage::Held: --held_; break;
-    case Stage::Queued: queue_.erase(s); break;
+    case Stage::Held: --held_; return;
+    case Stage::Queued: break;
     case Stage::Waiting: std::erase_if(returning_, is); break;
     case Stage::Running:
       release(s);
@@ -128,7 +147,7 @@ void Scheduler::end(Sequence& s) {
       break;
     case Stage::Ended: return;
   }
-  if (s.choice == 0) release_held(*s.submission);
+  hand_over(s, before);  // if others are held, they wait for this one
 }
 
 // Who gives way.
@@ -223,7 +242,7 @@ void Scheduler::plan_prompts(StepPlan& plan, std::int64_t budget, bool weighted)
     const Sequence& s = **part.sequence;
     RowPlan row;
     row.first = s.reached();
-    row.ids = std::span(s.tokens).subspan(static_cast<std::size_t>(row.first), static_cast<std::size_t>(part.tokens));
+    row.ids = s.tokens(row.first, part.tokens);
     row.pages = std::span(s.pages).first(static_cast<std::size_t>(pages_for(row.first + part.tokens)));
     row.wants_token = row.first + part.tokens == s.known();
     row.sampling = s.options();
@@ -236,7 +255,7 @@ void Scheduler::plan_answers(StepPlan& plan) const {
   for (const SequencePtr& s : running_) {
     if (!s->answers()) continue;
     RowPlan row;
-    row.ids = std::span(s->tokens).last(1);
+    row.ids = s->tokens(s->known() - 1, 1);
     row.first = s->reached();
     row.pages = s->pages;
     row.wants_token = true;
@@ -294,15 +313,15 @@ void Scheduler::publish(Sequence& s) {
   if (!shares_pages(s)) return;
   while ((std::ssize(s.contents) + 1) * kPage <= s.computed) {
     const std::size_t page = s.contents.size();
-    const auto tokens = std::span(s.tokens).subspan(page * kPage, kPage);
+    const TokenRange tokens = s.tokens(static_cast<std::int64_t>(page) * kPage, kPage);
     s.contents.push_back(pages_.publish(s.pages[page], page == 0 ? 0 : s.contents.back(), tokens, s.submission->scope));
   }
 }
 
 void Scheduler::append(Sequence& s, TokenId id) {
-  s.tokens.push_back(id);
+  s.answer.push_back(id);
   queue_.charge(s.request().key, kAnswerWeight);
-  if (s.choice == 0 && s.known() == s.prompt() + 1) release_held(*s.submission);
+  if (s.answer.size() == 1) release_held(s);
 }
 
 }  // namespace mortar

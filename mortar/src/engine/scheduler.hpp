@@ -84,7 +84,8 @@ class Scheduler {
   void release(Sequence& s);
   void publish(Sequence& s);
   void return_later(SequencePtr s);
-  void release_held(Submission& submission);
+  void release_held(const Sequence& first);
+  void hand_over(const Sequence& first, Stage before);
   bool grow(Sequence& s, bool ahead);
   bool grow_answers(bool ahead);
   SequencePtr victim() const;

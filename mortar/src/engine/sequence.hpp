@@ -31,15 +31,17 @@ struct Sequence {
   std::int64_t choice = 0;
   std::uint64_t seed = 0;
   Stage stage = Stage::Queued;
-  std::vector<TokenId> tokens;  ///< the prompt and the answer
+  std::vector<TokenId> answer;  ///< behind the prompt, which all choices share
   std::int64_t computed = 0;    ///< tokens whose keys and values are in the cache
   std::int64_t in_flight = 0;   ///< tokens that steps compute which have been launched, behind `computed`
-  std::int64_t pending = 0;     ///< tokens, 0 or 1, that such a step chooses behind `tokens`
+  std::int64_t pending = 0;     ///< tokens, 0 or 1, that such a step chooses behind these
   std::int32_t place = 0;       ///< of the pending one, among those of its step
   std::vector<PageId> pages;
   std::vector<Contents> contents;              ///< of the full pages that can be found
   std::int64_t slot = -1;                      ///< while it runs
   bool told = false;                           ///< its function has heard of its end
+  std::atomic<bool> over = false;              ///< it has ended, or is about to
+  std::atomic<bool> cancelled = false;         ///< no call of the function for it begins any more
   bool charged = false;                        ///< its prompt, to the account of its key
   std::uint64_t order = 0;                     ///< of beginning: those that gave way begin again in this order
   std::pair<std::int64_t, std::uint64_t> turn; /**< while it is queued: its place among those of its key */
@@ -49,7 +51,12 @@ struct Sequence {
 
   const Request& request() const;
   std::int64_t prompt() const { return static_cast<std::int64_t>(request().ids.size()); }
-  std::int64_t known() const { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t known() const { return prompt() + std::ssize(answer); }
+  /// `count` tokens of the prompt and the answer, from the one at `position` on.
+  TokenRange tokens(std::int64_t position, std::int64_t count) const {
+    return TokenRange(request().ids, answer)
+        .subrange(static_cast<std::size_t>(position), static_cast<std::size_t>(count));
+  }
 
   // As it will be when the steps that have been launched have ended.
 
@@ -91,11 +98,9 @@ struct Submission : std::enable_shared_from_this<Submission> {
   SequenceId id = 0;
   Request request;
   OnToken on_token;
-  std::vector<Sequence> choices;        ///< as many as were requested: they stay where they are
-  std::int64_t open = 0;                ///< choices that have not ended
-  std::string scope;                    ///< of its pages
-  std::atomic<bool> cancelled = false;  ///< no call of its function begins any more
-  std::string reason;                   ///< why it was cancelled
+  std::vector<Sequence> choices;  ///< as many as were requested: they stay where they are
+  std::int64_t open = 0;          ///< choices that have not ended
+  std::string scope;              ///< of its pages
 
   SequencePtr pointer(Sequence& s) { return {shared_from_this(), &s}; }
 };

@@ -16,7 +16,7 @@ using grammar::Pc;
 
 Grammar::Grammar(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
-std::size_t Grammar::bytes() const { return sizeof(State) + state_->program.bytes(); }
+std::size_t Grammar::bytes() const { return state_->bytes(); }
 
 Grammar Grammar::from_regex(std::string_view expression, const GrammarLimits& limits) {
   grammar::require_source_size(expression.size(), limits);

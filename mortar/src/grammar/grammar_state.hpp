@@ -23,6 +23,10 @@ struct Grammar::State {
       masks_ = std::make_shared<grammar::MaskCache>(vocabulary.number);
     return masks_;
   }
+  std::size_t bytes() const {
+    const std::scoped_lock lock(mutex_);
+    return sizeof(State) + program.bytes() + (masks_ != nullptr ? masks_->bytes() : 0);
+  }
 
  private:
   mutable std::mutex mutex_;

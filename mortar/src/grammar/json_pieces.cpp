@@ -70,7 +70,7 @@ Grammar Grammar::json_object() {
 
 Grammar Grammar::from_json_schema(std::string_view schema, const GrammarLimits& limits) {
   grammar::require_source_size(schema.size(), limits);
-  const grammar::JsonValue root = grammar::parse_json(schema, "schema");
+  const grammar::Json root = grammar::read_schema(schema, "schema");
   grammar::Budget budget(limits.steps);
   auto state = std::make_shared<State>(budget);
   grammar::JsonPieces pieces(state->program, budget);

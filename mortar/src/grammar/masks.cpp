@@ -27,6 +27,11 @@ MaskCache::Found MaskCache::find(const Words& key) {
   return at == known_.end() ? Found{} : at->second;
 }
 
+std::size_t MaskCache::bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return bytes_ + slices.bytes();
+}
+
 void MaskCache::make_room(std::size_t bytes) {
   if (bytes_ + bytes > kLimit) {
     known_.clear();

@@ -35,6 +35,8 @@ class MaskCache {
   void add(const Words& key, std::span<const std::uint32_t> words);
   void add_deeper(const Words& key);
   std::uint64_t vocabulary() const { return vocabulary_; }
+  /// Of the masks and the slices.
+  std::size_t bytes() const;
 
   SliceCache slices;  ///< of the strings of this grammar
 
@@ -44,7 +46,7 @@ class MaskCache {
   };
   void make_room(std::size_t bytes);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unordered_map<Words, Found, Hash> known_;
   std::size_t bytes_ = 0;
   std::uint64_t vocabulary_;

@@ -216,7 +216,10 @@ void Program::reject_left_recursion(const std::vector<std::string>& rule_names) 
 
 std::size_t Program::bytes() const {
   std::size_t sum = code_.size() * sizeof(Instruction) + targets_.size() * sizeof(Pc) + live_.size() / 8;
-  for (const std::string& text : texts_) sum += sizeof(text) + text.size();
+  sum += rules_.size() * sizeof(Pc) + bounds_.size() * sizeof(Bounds);
+  for (const auto* texts : {&texts_, &token_names_})
+    for (const std::string& text : *texts) sum += sizeof(text) + text.size();
+  for (const auto& [key, number] : dfa_numbers_) sum += sizeof(key) + key.size();
   for (const Names& names : names_) {
     sum += names.trie.bytes() + names.body.size() * 4;
     for (const std::string& text : names.texts) sum += sizeof(text) + text.size();

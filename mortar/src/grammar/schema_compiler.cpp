@@ -5,6 +5,7 @@
 
 #include "grammar/decimal_range.hpp"
 #include "grammar/formats.hpp"
+#include "text/json_writer.hpp"
 
 namespace mortar::grammar {
 namespace {
@@ -23,7 +24,7 @@ void SchemaCompiler::finish_rules() {
   }
 }
 
-Pc SchemaCompiler::value(const JsonValue& schema, const std::string& path, Pc next) {
+Pc SchemaCompiler::value(const Json& schema, const std::string& path, Pc next) {
   budget_.spend(1);
   check_keywords(schema, path);
   if (schema.is(Kind::False)) fail_empty(path);
@@ -33,8 +34,8 @@ Pc SchemaCompiler::value(const JsonValue& schema, const std::string& path, Pc ne
   for (const char* keyword : {"oneOf", "anyOf"}) {
     if (schema.find(keyword) != nullptr) return alternatives(schema, keyword, path, next);
   }
-  JsonValue storage;
-  if (const JsonValue* values = constants_of(schema, path, storage); values != nullptr)
+  Json storage;
+  if (const Json* values = constants_of(schema, path, storage); values != nullptr)
     return constants(schema, *values, path, next);
   const TypeSet types = document_.types_of(schema, path);
   if (types == kAllTypes && !restricts(schema)) return pieces_.any_value(next);
@@ -47,11 +48,11 @@ Pc SchemaCompiler::value(const JsonValue& schema, const std::string& path, Pc ne
   return program_.split(targets);
 }
 
-Pc SchemaCompiler::reference(const JsonValue& schema, const std::string& path, Pc next) {
+Pc SchemaCompiler::reference(const Json& schema, const std::string& path, Pc next) {
   if (restricts(schema, "$ref")) {
-    JsonValue joined = document_.merge(
-        without(schema, "$ref"),
-        JsonValue{.kind = Kind::Object, .text = {}, .items = {}, .fields = {{"$ref", *schema.find("$ref")}}}, path);
+    Json joined =
+        document_.merge(without(schema, "$ref"),
+                        Json{.kind = Kind::Object, .items = {}, .fields = {{"$ref", *schema.find("$ref")}}}, path);
     return value(joined, path, next);
   }
   const SchemaDocument::Target target = document_.resolve(*schema.find("$ref"), path);
@@ -63,24 +64,24 @@ Pc SchemaCompiler::reference(const JsonValue& schema, const std::string& path, P
   return program_.call(at->second, next);
 }
 
-Pc SchemaCompiler::alternatives(const JsonValue& schema, const char* keyword, const std::string& path, Pc next) {
-  const JsonValue& branches = *schema.find(keyword);
+Pc SchemaCompiler::alternatives(const Json& schema, const char* keyword, const std::string& path, Pc next) {
+  const Json& branches = *schema.find(keyword);
   const std::string at = path_of(path, keyword);
   if (!branches.is(Kind::Array) || branches.items.empty()) fail_schema(at, "expected an array of schemas");
-  const JsonValue rest = without(schema, keyword);
+  const Json rest = without(schema, keyword);
   if (std::string_view(keyword) == "oneOf") require_disjoint(branches, at);
   std::vector<Pc> targets;
   for (std::size_t i = 0; i < branches.items.size(); ++i) {
     const std::string branch = path_of(at, std::to_string(i));
     check_keywords(branches.items[i], branch);
-    const JsonValue joined = document_.merge(rest, branches.items[i], branch);
+    const Json joined = document_.merge(rest, branches.items[i], branch);
     if (!joined.is(Kind::False)) targets.push_back(value(joined, branch, next));
   }
   if (targets.empty()) fail_empty(at);
   return program_.split(targets);
 }
 
-void SchemaCompiler::require_disjoint(const JsonValue& branches, const std::string& path) {
+void SchemaCompiler::require_disjoint(const Json& branches, const std::string& path) {
   for (std::size_t i = 0; i < branches.items.size(); ++i) {
     for (std::size_t j = i + 1; j < branches.items.size(); ++j) {
       if (!document_.are_disjoint(branches.items[i], branches.items[j], path))
@@ -91,7 +92,7 @@ void SchemaCompiler::require_disjoint(const JsonValue& branches, const std::stri
   }
 }
 
-Pc SchemaCompiler::constants(const JsonValue& schema, const JsonValue& values, const std::string& path, Pc next) {
+Pc SchemaCompiler::constants(const Json& schema, const Json& values, const std::string& path, Pc next) {
   for (const auto& [name, value] : schema.fields) {
     if (keyword_of(name) == Keyword::Assertion && name != "enum" && name != "const" && name != "type" &&
         name != "nullable")
@@ -100,22 +101,22 @@ Pc SchemaCompiler::constants(const JsonValue& schema, const JsonValue& values, c
   const TypeSet types = document_.types_of(without(without(schema, "enum"), "const"), path);
   std::vector<std::string> scalars;
   std::vector<Pc> targets;
-  for (const JsonValue& value : values.items) {
-    JsonValue only{.kind = Kind::Object};
-    only.fields.emplace_back("const", value);
+  for (const Json& value : values.items) {
+    Json only{.kind = Kind::Object};
+    only.fields.push_back({"const", value});
     if ((document_.types_of(only, path) & types) == 0) continue;
-    budget_.spend(value.text.size() / 8 + 1);
+    budget_.spend(value.source.size() / 8 + 1);
     if (value.is(Kind::Object) || value.is(Kind::Array))
       targets.push_back(constant(value, next));
     else
-      scalars.push_back(written(value));
+      scalars.push_back(text::written(value));
   }
   if (!scalars.empty()) targets.push_back(program_.names(std::move(scalars), next));
   if (targets.empty()) fail_empty(path);
   return program_.split(targets);
 }
 
-Pc SchemaCompiler::constant(const JsonValue& value, Pc next) {
+Pc SchemaCompiler::constant(const Json& value, Pc next) {
   budget_.spend(1);
   if (value.is(Kind::Array)) {
     Pc at = pieces_.space(program_.text("]", next));
@@ -128,16 +129,16 @@ Pc SchemaCompiler::constant(const JsonValue& value, Pc next) {
   if (value.is(Kind::Object)) {
     Pc at = pieces_.space(program_.text("}", next));
     for (std::size_t i = value.fields.size(); i-- > 0;) {
-      at = pieces_.space_after_colon(constant(value.fields[i].second, at));
-      at = program_.text(json_string(value.fields[i].first) + ':', at);
+      at = pieces_.space_after_colon(constant(value.fields[i].value, at));
+      at = program_.text(text::json_string(value.fields[i].name) + ':', at);
       at = i > 0 ? comma(at) : pieces_.space(at);
     }
     return program_.text("{", at);
   }
-  return program_.text(written(value), next);
+  return program_.text(text::written(value), next);
 }
 
-Pc SchemaCompiler::of_type(TypeSet type, const JsonValue& schema, const std::string& path, Pc next) {
+Pc SchemaCompiler::of_type(TypeSet type, const Json& schema, const std::string& path, Pc next) {
   switch (type) {
     case kNull: return program_.text("null", next);
     case kBoolean: return program_.names({"true", "false"}, next);
@@ -149,12 +150,12 @@ Pc SchemaCompiler::of_type(TypeSet type, const JsonValue& schema, const std::str
   }
 }
 
-Pc SchemaCompiler::number(const JsonValue& schema, const std::string& path, bool integer, Pc next) {
+Pc SchemaCompiler::number(const Json& schema, const std::string& path, bool integer, Pc next) {
   NumberRange range;
   const auto read = [&](const char* keyword, bool is_exclusive, std::optional<Limit>& limit, int tighter) {
-    const JsonValue* value = schema.find(keyword);
+    const Json* value = schema.find(keyword);
     if (value == nullptr) return;
-    const auto number = value->is(Kind::Number) ? parse_decimal(value->text) : std::nullopt;
+    const auto number = value->is(Kind::Number) ? parse_decimal(value->source) : std::nullopt;
     if (!number.has_value()) fail_schema(path_of(path, keyword), "expected a number of at most 400 digits");
     const int order = limit.has_value() ? compare(*number, limit->value) : tighter;
     if (order == tighter || (order == 0 && is_exclusive)) limit = Limit{*number, is_exclusive};
@@ -170,7 +171,7 @@ Pc SchemaCompiler::number(const JsonValue& schema, const std::string& path, bool
   return pieces_.expression(*expression, next);
 }
 
-Bounds SchemaCompiler::bounds_of(const JsonValue& schema, const char* min, const char* max, const std::string& path) {
+Bounds SchemaCompiler::bounds_of(const Json& schema, const char* min, const char* max, const std::string& path) {
   const Bounds bounds{count_of(schema, min, path, 0), count_of(schema, max, path, Bounds::kUnbounded)};
   if (bounds.min > bounds.max) fail_schema(path_of(path, max), tessera::concat("is less than ", min));
   return bounds;
@@ -187,24 +188,25 @@ bool is_repeated_class(const Regex& regex) {
 
 }  // namespace
 
-SchemaCompiler::Strings SchemaCompiler::strings(const JsonValue& schema, const std::string& path, Spelling spelling) {
+SchemaCompiler::Strings SchemaCompiler::strings(const Json& schema, const std::string& path, Spelling spelling) {
   Bounds bounds = bounds_of(schema, "minLength", "maxLength", path);
-  const JsonValue *pattern = schema.find("pattern"), *format = schema.find("format");
+  const Json *pattern = schema.find("pattern"), *format = schema.find("format");
   if (pattern == nullptr && format == nullptr) return {std::nullopt, {bounds.min, bounds.max}};
   if (pattern != nullptr && format != nullptr)
     fail_schema(path_of(path, "format"), "the keyword is not supported beside pattern");
   const char* keyword = pattern != nullptr ? "pattern" : "format";
   const std::string at = path_of(path, keyword);
-  const JsonValue& given = pattern != nullptr ? *pattern : *format;
+  const Json& given = pattern != nullptr ? *pattern : *format;
   if (!given.is(Kind::String)) fail_schema(at, "expected a string");
-  std::string_view expression = given.text;
+  const std::string given_text = given.string();
+  std::string_view expression = given_text;
   if (format != nullptr) {
     expression = expression_of_format(expression);
     if (expression.empty())
-      fail_schema(at, tessera::concat("the format ", given.text, " is not supported; there are ", known_formats()));
+      fail_schema(at, tessera::concat("the format ", given_text, " is not supported; there are ", known_formats()));
   }
   Regex regex = parse_regex(expression, "schema: " + at, budget_);
-  std::string key = (spelling == Spelling::Json ? "json " : "raw ") + std::string(keyword) + ' ' + given.text;
+  std::string key = (spelling == Spelling::Json ? "json " : "raw ") + std::string(keyword) + ' ' + given_text;
   if (is_repeated_class(regex)) {
     Regex& repeat = regex.parts[1];
     bounds.min = std::max(bounds.min, repeat.min);
@@ -226,7 +228,7 @@ SchemaCompiler::Strings SchemaCompiler::strings(const JsonValue& schema, const s
   return {number, std::move(lengths)};
 }
 
-Pc SchemaCompiler::string(const JsonValue& schema, const std::string& path, Pc next) {
+Pc SchemaCompiler::string(const Json& schema, const std::string& path, Pc next) {
   Strings strings = this->strings(schema, path, Spelling::Json);
   return program_.text("\"", program_.body(strings.dfa.value_or(kFreeBody), std::move(strings.lengths), next));
 }

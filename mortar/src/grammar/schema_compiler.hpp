@@ -50,7 +50,7 @@ class JsonPieces {
 class SchemaCompiler {
  public:
   /// `root`, which `path` names in messages, must outlive the compiler.
-  SchemaCompiler(JsonPieces& pieces, const JsonValue& root, const std::string& path)
+  SchemaCompiler(JsonPieces& pieces, const Json& root, const std::string& path)
       : pieces_(pieces),
         program_(pieces.program()),
         budget_(pieces.budget()),
@@ -61,7 +61,7 @@ class SchemaCompiler {
   /// Reads a value that the whole schema accepts, and goes on at `next`.
   Pc root(Pc next);
   /// Reads a value that a schema within it accepts. finish_rules() must follow.
-  Pc value(const JsonValue& schema, const std::string& path, Pc next);
+  Pc value(const Json& schema, const std::string& path, Pc next);
   void finish_rules();
   SchemaDocument& document() { return document_; }
 
@@ -71,45 +71,45 @@ class SchemaCompiler {
     LengthTable lengths;
   };
   /// Strings with a pattern or format that are spelled Raw have no line ends.
-  Strings strings(const JsonValue& schema, const std::string& path, Spelling spelling);
+  Strings strings(const Json& schema, const std::string& path, Spelling spelling);
 
   struct Property {
     std::string name;
-    const JsonValue* schema;
+    const Json* schema;
     bool required;
   };
   /// What `properties` and `required` name. The schemas are parts of `schema`.
-  std::vector<Property> properties(const JsonValue& schema, const std::string& path);
+  std::vector<Property> properties(const Json& schema, const std::string& path);
 
  private:
-  using Kind = JsonValue::Kind;
+  using Kind = Json::Kind;
 
-  Pc reference(const JsonValue& schema, const std::string& path, Pc next);
-  Pc alternatives(const JsonValue& schema, const char* keyword, const std::string& path, Pc next);
-  void require_disjoint(const JsonValue& branches, const std::string& path);
-  Pc constants(const JsonValue& schema, const JsonValue& values, const std::string& path, Pc next);
-  Pc constant(const JsonValue& value, Pc next);
-  Pc of_type(TypeSet type, const JsonValue& schema, const std::string& path, Pc next);
-  Pc string(const JsonValue& schema, const std::string& path, Pc next);
-  Pc number(const JsonValue& schema, const std::string& path, bool integer, Pc next);
-  Pc array(const JsonValue& schema, const std::string& path, Pc next);
-  Pc items(const JsonValue& schema, const std::string& path, Bounds bounds, Pc end, Pc* first);
-  Pc object(const JsonValue& schema, const std::string& path, Pc next);
-  Pc map(const JsonValue& schema, const std::string& path, Pc end);
+  Pc reference(const Json& schema, const std::string& path, Pc next);
+  Pc alternatives(const Json& schema, const char* keyword, const std::string& path, Pc next);
+  void require_disjoint(const Json& branches, const std::string& path);
+  Pc constants(const Json& schema, const Json& values, const std::string& path, Pc next);
+  Pc constant(const Json& value, Pc next);
+  Pc of_type(TypeSet type, const Json& schema, const std::string& path, Pc next);
+  Pc string(const Json& schema, const std::string& path, Pc next);
+  Pc number(const Json& schema, const std::string& path, bool integer, Pc next);
+  Pc array(const Json& schema, const std::string& path, Pc next);
+  Pc items(const Json& schema, const std::string& path, Bounds bounds, Pc end, Pc* first);
+  Pc object(const Json& schema, const std::string& path, Pc next);
+  Pc map(const Json& schema, const std::string& path, Pc end);
 
-  Pc members(const std::vector<Property>& fields, const JsonValue* more, const std::vector<std::string>& taken,
+  Pc members(const std::vector<Property>& fields, const Json* more, const std::vector<std::string>& taken,
              const std::string& path, Pc end);
   Pc counted(Bounds bounds, Pc end, std::uint32_t rule, Pc* first);
   Pc comma(Pc next) { return program_.text(",", pieces_.space(next)); }
-  Bounds bounds_of(const JsonValue& schema, const char* min, const char* max, const std::string& path);
+  Bounds bounds_of(const Json& schema, const char* min, const char* max, const std::string& path);
 
   JsonPieces& pieces_;
   Program& program_;
   Budget& budget_;
-  const JsonValue& root_;
+  const Json& root_;
   std::string path_;
   SchemaDocument document_;
-  std::unordered_map<const JsonValue*, std::uint32_t> rules_;
+  std::unordered_map<const Json*, std::uint32_t> rules_;
   struct Pending {
     std::uint32_t rule;
     SchemaDocument::Target target;

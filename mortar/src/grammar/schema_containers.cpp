@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "grammar/schema_compiler.hpp"
+#include "text/json_writer.hpp"
 
 namespace mortar::grammar {
 
@@ -20,7 +21,7 @@ Pc SchemaCompiler::counted(Bounds bounds, Pc end, std::uint32_t rule, Pc* first)
 }
 
 /// What follows the opening bracket in `first`, and what follows an item before these.
-Pc SchemaCompiler::items(const JsonValue& schema, const std::string& path, Bounds bounds, Pc end, Pc* first) {
+Pc SchemaCompiler::items(const Json& schema, const std::string& path, Bounds bounds, Pc end, Pc* first) {
   if (bounds.max == 0) {
     *first = pieces_.space(end);
     return *first;
@@ -30,10 +31,10 @@ Pc SchemaCompiler::items(const JsonValue& schema, const std::string& path, Bound
   return counted(bounds, end, rule, first);
 }
 
-Pc SchemaCompiler::array(const JsonValue& schema, const std::string& path, Pc next) {
+Pc SchemaCompiler::array(const Json& schema, const std::string& path, Pc next) {
   const Pc end = program_.text("]", next);
   Bounds bounds = bounds_of(schema, "minItems", "maxItems", path);
-  const JsonValue *item = schema.find("items"), *prefix = schema.find("prefixItems");
+  const Json *item = schema.find("items"), *prefix = schema.find("prefixItems");
   if (item != nullptr && item->is(Kind::Array))
     fail_schema(path_of(path, "items"), "an array of schemas is not supported; use prefixItems");
   if (prefix != nullptr && !prefix->is(Kind::Array))
@@ -47,7 +48,7 @@ Pc SchemaCompiler::array(const JsonValue& schema, const std::string& path, Pc ne
   const std::uint32_t used = std::min(fixed, bounds.max);
   const Bounds rest{bounds.min > used ? bounds.min - used : 0,
                     bounds.max == Bounds::kUnbounded ? bounds.max : bounds.max - used};
-  const JsonValue any{.kind = Kind::True};
+  const Json any{.kind = Kind::True};
   Pc first = 0;
   Pc after = items(item != nullptr ? *item : any, path_of(path, "items"), rest, end, &first);
   if (used == 0) return program_.text("[", first);
@@ -61,17 +62,17 @@ Pc SchemaCompiler::array(const JsonValue& schema, const std::string& path, Pc ne
   return program_.text("[", after);
 }
 
-std::vector<SchemaCompiler::Property> SchemaCompiler::properties(const JsonValue& schema, const std::string& path) {
+std::vector<SchemaCompiler::Property> SchemaCompiler::properties(const Json& schema, const std::string& path) {
   std::vector<Property> out;
-  std::unordered_set<std::string_view> required, named;
-  if (const JsonValue* names = schema.find("required"); names != nullptr) {
+  std::unordered_set<std::string> required, named;
+  if (const Json* names = schema.find("required"); names != nullptr) {
     if (!names->is(Kind::Array)) fail_schema(path_of(path, "required"), "expected an array of names");
-    for (const JsonValue& name : names->items) {
+    for (const Json& name : names->items) {
       if (!name.is(Kind::String)) fail_schema(path_of(path, "required"), "expected an array of names");
-      required.insert(name.text);
+      required.insert(name.string());
     }
   }
-  const JsonValue* fields = schema.find("properties");
+  const Json* fields = schema.find("properties");
   if (fields != nullptr) {
     if (!fields->is(Kind::Object)) fail_schema(path_of(path, "properties"), "expected an object of schemas");
     for (const auto& [name, field] : fields->fields) {
@@ -80,36 +81,36 @@ std::vector<SchemaCompiler::Property> SchemaCompiler::properties(const JsonValue
       if (!field.is(Kind::False)) out.push_back({name, &field, required.count(name) != 0});
     }
   }
-  const JsonValue* more = schema.find("additionalProperties");
-  static const JsonValue any{.kind = Kind::True};
-  for (const std::string_view name : required) {
+  const Json* more = schema.find("additionalProperties");
+  static const Json any{.kind = Kind::True};
+  for (const std::string& name : required) {
     if (named.count(name) == 0 && more != nullptr && more->is(Kind::False))
       fail_schema(path_of(path, "required"), tessera::concat("'", name, "' is not among the properties"));
   }
-  if (const JsonValue* names = schema.find("required"); names != nullptr) {
-    for (const JsonValue& name : names->items) {
-      if (named.insert(name.text).second) out.push_back({name.text, more != nullptr ? more : &any, true});
+  if (const Json* names = schema.find("required"); names != nullptr) {
+    for (const Json& name : names->items) {
+      if (named.insert(name.string()).second) out.push_back({name.string(), more != nullptr ? more : &any, true});
     }
   }
   budget_.spend(out.size());
   return out;
 }
 
-Pc SchemaCompiler::object(const JsonValue& schema, const std::string& path, Pc next) {
+Pc SchemaCompiler::object(const Json& schema, const std::string& path, Pc next) {
   const Pc end = program_.text("}", next);
-  const JsonValue *more = schema.find("additionalProperties"), *names = schema.find("propertyNames"),
-                  *patterns = schema.find("patternProperties");
+  const Json *more = schema.find("additionalProperties"), *names = schema.find("propertyNames"),
+             *patterns = schema.find("patternProperties");
   const std::vector<Property> fields = properties(schema, path);
   const bool is_map = fields.empty() && schema.find("properties") == nullptr;
   if (is_map) return program_.text("{", map(schema, path, end));
-  for (const JsonValue* keyword : {names, patterns}) {
+  for (const Json* keyword : {names, patterns}) {
     if (keyword != nullptr)
       fail_schema(path_of(path, keyword == names ? "propertyNames" : "patternProperties"),
                   "the keyword is not supported beside properties or required");
   }
   if (more != nullptr) check_keywords(*more, path_of(path, "additionalProperties"));
   if (more == nullptr && schema.find("properties") == nullptr) {  // only `required`: anything else may be there too
-    static const JsonValue any{.kind = Kind::True};
+    static const Json any{.kind = Kind::True};
     more = &any;
   }
   if (more != nullptr && more->is(Kind::False)) more = nullptr;
@@ -122,15 +123,15 @@ Pc SchemaCompiler::object(const JsonValue& schema, const std::string& path, Pc n
     fail_schema(path_of(path, "maxProperties"), "less than all properties is not supported");
   std::vector<std::string> taken;  // also of properties that are never there
   for (const Property& field : fields) taken.push_back(field.name);
-  if (const JsonValue* named = schema.find("properties"); named != nullptr) {
-    for (const auto& field : named->fields) taken.push_back(field.first);
+  if (const Json* named = schema.find("properties"); named != nullptr) {
+    for (const auto& field : named->fields) taken.push_back(field.name);
   }
   return program_.text("{", members(fields, more, taken, path, end));
 }
 
 /// Members in the order of the schema, then others. For each place there is a way in after "{" and one after a comma;
 /// the first required property ends the former.
-Pc SchemaCompiler::members(const std::vector<Property>& fields, const JsonValue* more,
+Pc SchemaCompiler::members(const std::vector<Property>& fields, const Json* more,
                            const std::vector<std::string>& taken_names, const std::string& path, Pc end) {
   const Pc close = pieces_.space(end);
   constexpr Pc kNone = 0xFFFFFFFF;
@@ -140,7 +141,7 @@ Pc SchemaCompiler::members(const std::vector<Property>& fields, const JsonValue*
   if (more != nullptr) {
     std::vector<std::string> taken;
     for (const std::string& name : taken_names) {
-      const std::string text = json_string(name);
+      const std::string text = text::json_string(name);
       taken.push_back(text.substr(1, text.size() - 2));
     }
     const Pc loop = program_.forward();
@@ -154,7 +155,7 @@ Pc SchemaCompiler::members(const std::vector<Property>& fields, const JsonValue*
   for (std::size_t i = fields.size(); i-- > 0;) {
     const Property& field = fields[i];
     const Pc inner = value(*field.schema, path_of(path_of(path, "properties"), field.name), after);
-    const Pc own = program_.text(json_string(field.name) + ':', pieces_.space_after_colon(inner));
+    const Pc own = program_.text(text::json_string(field.name) + ':', pieces_.space_after_colon(inner));
     if (field.required) {
       may_end = false;
       first_keys.clear();
@@ -171,15 +172,15 @@ Pc SchemaCompiler::members(const std::vector<Property>& fields, const JsonValue*
 }
 
 /// An object whose keys are not named.
-Pc SchemaCompiler::map(const JsonValue& schema, const std::string& path, Pc end) {
-  const JsonValue *more = schema.find("additionalProperties"), *names = schema.find("propertyNames"),
-                  *patterns = schema.find("patternProperties");
+Pc SchemaCompiler::map(const Json& schema, const std::string& path, Pc end) {
+  const Json *more = schema.find("additionalProperties"), *names = schema.find("propertyNames"),
+             *patterns = schema.find("patternProperties");
   const Bounds bounds = bounds_of(schema, "minProperties", "maxProperties", path);
-  static const JsonValue any{.kind = Kind::True};
-  const JsonValue* inner = more != nullptr ? more : &any;
+  static const Json any{.kind = Kind::True};
+  const Json* inner = more != nullptr ? more : &any;
   std::string inner_path = path_of(path, "additionalProperties");
-  JsonValue key_schema{.kind = Kind::Object};
-  std::string key_path = path_of(path, "propertyNames");
+  Json key_schema{.kind = Kind::Object};
+  std::string key_path = path_of(path, "propertyNames"), pattern;  // which key_schema refers to
   if (patterns != nullptr) {
     key_path = path_of(path, "patternProperties");
     const bool is_supported = patterns->is(Kind::Object) && patterns->fields.size() == 1 && names == nullptr &&
@@ -188,9 +189,10 @@ Pc SchemaCompiler::map(const JsonValue& schema, const std::string& path, Pc end)
       fail_schema(
           key_path,
           "only one pattern, without propertyNames and with additionalProperties absent or false, is supported");
-    key_schema.fields.emplace_back("pattern", JsonValue{.kind = Kind::String, .text = patterns->fields[0].first});
-    inner = &patterns->fields[0].second;
-    inner_path = path_of(key_path, patterns->fields[0].first);
+    pattern = text::json_string(patterns->fields[0].name);
+    key_schema.fields.push_back({"pattern", Json{.kind = Kind::String, .source = pattern}});
+    inner = &patterns->fields[0].value;
+    inner_path = path_of(key_path, patterns->fields[0].name);
   } else if (names != nullptr) {
     check_keywords(*names, key_path);
     if (names->is(Kind::Object)) key_schema = *names;
@@ -201,7 +203,7 @@ Pc SchemaCompiler::map(const JsonValue& schema, const std::string& path, Pc end)
     return pieces_.space(end);
   }
   if (key_schema.find("type") == nullptr && key_schema.find("enum") == nullptr && key_schema.find("const") == nullptr)
-    key_schema.fields.emplace_back("type", JsonValue{.kind = Kind::String, .text = "string"});
+    key_schema.fields.push_back({"type", Json{.kind = Kind::String, .source = "\"string\""}});
   const std::uint32_t rule = pieces_.new_rule(path);
   const Pc content = value(*inner, inner_path, pieces_.return_pc());
   program_.set_rule(rule, value(key_schema, key_path, program_.text(":", pieces_.space_after_colon(content))));

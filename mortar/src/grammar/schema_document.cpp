@@ -11,7 +11,7 @@
 namespace mortar::grammar {
 namespace {
 
-using Kind = JsonValue::Kind;
+using Kind = Json::Kind;
 
 constexpr int kDeepest = 60;  // references within references, of schemas that are compared
 
@@ -66,7 +66,7 @@ bool contains(const std::string_view (&names)[N], std::string_view name) {
 }
 
 /// An unsupported keyword with a value that demands nothing.
-bool is_vacuous(const std::string& name, const JsonValue& value) {
+bool is_vacuous(const std::string& name, const Json& value) {
   return (name == "uniqueItems" && value.is(Kind::False)) ||
          (name == "unevaluatedProperties" && value.is(Kind::True)) ||
          (name == "unevaluatedItems" && value.is(Kind::True));
@@ -80,13 +80,13 @@ TypeSet type_named(std::string_view name) {
   return 0;
 }
 
-TypeSet type_of_value(const JsonValue& value) {
+TypeSet type_of_value(const Json& value) {
   switch (value.kind) {
     case Kind::Object: return kObject;
     case Kind::Array: return kArray;
     case Kind::String: return kString;
     case Kind::Number: {
-      const auto number = parse_decimal(value.text);
+      const auto number = parse_decimal(value.source);
       return number.has_value() && number->fraction.empty() ? kInteger : kNumber;
     }
     case Kind::True:
@@ -97,7 +97,7 @@ TypeSet type_of_value(const JsonValue& value) {
 }
 
 /// The types that keywords are about.
-TypeSet types_of_keywords(const JsonValue& schema) {
+TypeSet types_of_keywords(const Json& schema) {
   static constexpr std::pair<std::string_view, TypeSet> about[] = {
       {"properties", kObject},        {"required", kObject},      {"additionalProperties", kObject},
       {"minProperties", kObject},     {"maxProperties", kObject}, {"propertyNames", kObject},
@@ -133,7 +133,7 @@ std::string decoded_pointer(std::string_view pointer) {
   return out;
 }
 
-const JsonValue* step_into(const JsonValue& value, const std::string& name) {
+const Json* step_into(const Json& value, const std::string& name) {
   if (value.is(Kind::Object)) return value.find(name);
   std::size_t index = 0;
   const auto read = std::from_chars(name.data(), name.data() + name.size(), index);
@@ -142,6 +142,11 @@ const JsonValue* step_into(const JsonValue& value, const std::string& name) {
 }
 
 }  // namespace
+
+Json read_schema(std::string_view text, const std::string& name) {
+  // The text's size bounds the number of values.
+  return text::parse_json(text, name, {.values = text.size() + 1, .repeats = false});
+}
 
 void fail_schema(const std::string& path, std::string_view what) {
   throw RequestError(tessera::concat("schema: ", path.empty() ? "/" : path, ": ", what));
@@ -166,7 +171,7 @@ Keyword keyword_of(std::string_view name) {
   return contains(kUnsupported, name) ? Keyword::Unsupported : Keyword::Annotation;
 }
 
-void check_keywords(const JsonValue& schema, const std::string& path) {
+void check_keywords(const Json& schema, const std::string& path) {
   if (schema.is_bool()) return;
   if (!schema.is(Kind::Object)) fail_schema(path, "expected a schema, which is an object, true or false");
   for (const auto& [name, value] : schema.fields) {
@@ -175,16 +180,16 @@ void check_keywords(const JsonValue& schema, const std::string& path) {
   }
 }
 
-bool restricts(const JsonValue& schema, std::string_view except) {
+bool restricts(const Json& schema, std::string_view except) {
   return std::any_of(schema.fields.begin(), schema.fields.end(), [&](const auto& field) {
-    return field.first != except && keyword_of(field.first) != Keyword::Annotation;
+    return field.name != except && keyword_of(field.name) != Keyword::Annotation;
   });
 }
 
-std::uint32_t count_of(const JsonValue& schema, const char* keyword, const std::string& path, std::uint32_t missing) {
-  const JsonValue* value = schema.find(keyword);
+std::uint32_t count_of(const Json& schema, const char* keyword, const std::string& path, std::uint32_t missing) {
+  const Json* value = schema.find(keyword);
   if (value == nullptr) return missing;
-  const auto number = value->is(Kind::Number) ? parse_decimal(value->text) : std::nullopt;
+  const auto number = value->is(Kind::Number) ? parse_decimal(value->source) : std::nullopt;
   std::uint32_t count = 0;
   const std::string digits = number.has_value() ? number->whole : "";
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), count);
@@ -194,28 +199,28 @@ std::uint32_t count_of(const JsonValue& schema, const char* keyword, const std::
   return count;
 }
 
-JsonValue without(const JsonValue& schema, std::string_view field) {
-  JsonValue out{.kind = schema.kind};
+Json without(const Json& schema, std::string_view field) {
+  Json out{.kind = schema.kind};
   for (const auto& f : schema.fields) {
-    if (f.first != field) out.fields.push_back(f);
+    if (f.name != field) out.fields.push_back(f);
   }
   return out;
 }
 
-const JsonValue* constants_of(const JsonValue& schema, const std::string& path, JsonValue& storage) {
-  if (const JsonValue* value = schema.find("const"); value != nullptr) {
-    storage = {.kind = Kind::Array, .text = {}, .items = {*value}};
+const Json* constants_of(const Json& schema, const std::string& path, Json& storage) {
+  if (const Json* value = schema.find("const"); value != nullptr) {
+    storage = {.kind = Kind::Array, .items = {*value}};
     return &storage;
   }
-  const JsonValue* values = schema.find("enum");
+  const Json* values = schema.find("enum");
   if (values != nullptr && !values->is(Kind::Array)) fail_schema(path_of(path, "enum"), "expected an array of values");
   return values;
 }
 
-const SchemaDocument::Target& SchemaDocument::resolve(const JsonValue& reference, const std::string& path) {
+const SchemaDocument::Target& SchemaDocument::resolve(const Json& reference, const std::string& path) {
   const std::string at = path_of(path, "$ref");
   if (!reference.is(Kind::String)) fail_schema(at, "expected a string");
-  const std::string& text = reference.text;
+  const std::string text = reference.string();
   if (const auto known = targets_.find(text); known != targets_.end()) return known->second;
   if (text != "#" && text.substr(0, 2) != "#/")
     fail_schema(at, "only references within the schema are supported, as #/$defs/name");
@@ -232,72 +237,71 @@ const SchemaDocument::Target& SchemaDocument::resolve(const JsonValue& reference
   return targets_.emplace(text, std::move(target)).first->second;
 }
 
-TypeSet SchemaDocument::types_of(const JsonValue& schema, const std::string& path, int depth) {
+TypeSet SchemaDocument::types_of(const Json& schema, const std::string& path, int depth) {
   if (schema.is_bool()) return schema.is(Kind::True) ? kAllTypes : 0;
   budget_.spend(1);
   if (depth > kDeepest) return kAllTypes;
   TypeSet types = kAllTypes;
-  const JsonValue* named = schema.find("type");
-  JsonValue storage;
-  const JsonValue* constants = constants_of(schema, path, storage);
+  const Json* named = schema.find("type");
+  Json storage;
+  const Json* constants = constants_of(schema, path, storage);
   if (named != nullptr) {
     types = 0;
-    const JsonValue one{.kind = Kind::Array, .text = {}, .items = {*named}};
-    for (const JsonValue& name : (named->is(Kind::Array) ? *named : one).items) {
-      const TypeSet type = name.is(Kind::String) ? type_named(name.text) : 0;
+    const Json one{.kind = Kind::Array, .items = {*named}};
+    for (const Json& name : (named->is(Kind::Array) ? *named : one).items) {
+      const TypeSet type = name.is(Kind::String) ? type_named(name.string()) : 0;
       if (type == 0)
         fail_schema(path_of(path, "type"), "expected the name of a type of JSON schema, or an array of these");
       types |= type;
     }
-    if (const JsonValue* nullable = schema.find("nullable"); nullable != nullptr && nullable->is(Kind::True))
-      types |= kNull;
+    if (const Json* nullable = schema.find("nullable"); nullable != nullptr && nullable->is(Kind::True)) types |= kNull;
   } else if (constants == nullptr) {
     types = types_of_keywords(schema);
   }
   types = with_integers(types);
-  const auto any_of = [&](const JsonValue* values, auto&& type_of) {
+  const auto any_of = [&](const Json* values, auto&& type_of) {
     if (values == nullptr) return;
     TypeSet any = 0;
-    for (const JsonValue& value : values->items) any |= with_integers(type_of(value));
+    for (const Json& value : values->items) any |= with_integers(type_of(value));
     types &= any;
   };
   any_of(constants, type_of_value);
   for (const char* keyword : {"anyOf", "oneOf"})
-    any_of(schema.find(keyword), [&](const JsonValue& s) { return types_of(s, path, depth + 1); });
-  if (const JsonValue* all = schema.find("allOf"); all != nullptr) {
-    for (const JsonValue& part : all->items) types &= types_of(part, path, depth + 1);
+    any_of(schema.find(keyword), [&](const Json& s) { return types_of(s, path, depth + 1); });
+  if (const Json* all = schema.find("allOf"); all != nullptr) {
+    for (const Json& part : all->items) types &= types_of(part, path, depth + 1);
   }
-  if (const JsonValue* reference = schema.find("$ref"); reference != nullptr) {
+  if (const Json* reference = schema.find("$ref"); reference != nullptr) {
     const Target target = resolve(*reference, path);
     types &= types_of(*target.schema, target.path, depth + 1);
   }
   return types;
 }
 
-bool SchemaDocument::are_disjoint(const JsonValue& a, const JsonValue& b, const std::string& path, int depth) {
+bool SchemaDocument::are_disjoint(const Json& a, const Json& b, const std::string& path, int depth) {
   budget_.spend(1);
   if (depth > kDeepest) return false;
   for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-    if (const JsonValue* reference = one->find("$ref"); reference != nullptr)
+    if (const Json* reference = one->find("$ref"); reference != nullptr)
       return are_disjoint(*resolve(*reference, path).schema, *other, path, depth + 1);
   }
   const TypeSet common = types_of(a, path) & types_of(b, path);
   if (common == 0) return true;
-  JsonValue storage_a, storage_b;
-  const JsonValue *values_a = constants_of(a, path, storage_a), *values_b = constants_of(b, path, storage_b);
+  Json storage_a, storage_b;
+  const Json *values_a = constants_of(a, path, storage_a), *values_b = constants_of(b, path, storage_b);
   if (values_a != nullptr && values_b != nullptr) {
     budget_.spend(values_a->items.size() * values_b->items.size() / 8);
-    return std::none_of(values_a->items.begin(), values_a->items.end(), [&](const JsonValue& value) {
+    return std::none_of(values_a->items.begin(), values_a->items.end(), [&](const Json& value) {
       return std::find(values_b->items.begin(), values_b->items.end(), value) != values_b->items.end();
     });
   }
-  const JsonValue *fields_a = a.find("properties"), *fields_b = b.find("properties");
-  const JsonValue *required_a = a.find("required"), *required_b = b.find("required");
+  const Json *fields_a = a.find("properties"), *fields_b = b.find("properties");
+  const Json *required_a = a.find("required"), *required_b = b.find("required");
   if (common != kObject || fields_a == nullptr || fields_b == nullptr || required_a == nullptr || required_b == nullptr)
     return false;
-  return std::any_of(required_a->items.begin(), required_a->items.end(), [&](const JsonValue& name) {
+  return std::any_of(required_a->items.begin(), required_a->items.end(), [&](const Json& name) {
     if (std::find(required_b->items.begin(), required_b->items.end(), name) == required_b->items.end()) return false;
-    const JsonValue *field_a = fields_a->find(name.text), *field_b = fields_b->find(name.text);
+    const Json *field_a = fields_a->find(name.string()), *field_b = fields_b->find(name.string());
     return field_a != nullptr && field_b != nullptr && are_disjoint(*field_a, *field_b, path, depth + 1);
   });
 }

@@ -7,9 +7,15 @@
 #include <vector>
 
 #include "grammar/budget.hpp"
-#include "grammar/json_value.hpp"
+#include "text/json_tree.hpp"
 
 namespace mortar::grammar {
+
+using text::Json;
+
+/// The tree of a schema, which refers to `text`. Throws RequestError, which begins with `name`, if the text is not one
+/// JSON value, repeats a field, or is nested too deep.
+Json read_schema(std::string_view text, const std::string& name);
 
 /// Throws RequestError: the path of a schema or keyword, and what is wrong.
 [[noreturn]] void fail_schema(const std::string& path, std::string_view what);
@@ -31,44 +37,43 @@ enum class Keyword : std::uint8_t {
 Keyword keyword_of(std::string_view name);
 
 /// Throws RequestError for the first keyword that is not supported, or if the schema is neither an object nor a bool.
-void check_keywords(const JsonValue& schema, const std::string& path);
+void check_keywords(const Json& schema, const std::string& path);
 
 /// Whether the schema has a keyword of the kind that restricts values, other than `except`.
-bool restricts(const JsonValue& schema, std::string_view except = {});
+bool restricts(const Json& schema, std::string_view except = {});
 
 /// A whole number from 0 to 4294967294; `missing` if the keyword is absent. Throws RequestError for other values.
-std::uint32_t count_of(const JsonValue& schema, const char* keyword, const std::string& path, std::uint32_t missing);
+std::uint32_t count_of(const Json& schema, const char* keyword, const std::string& path, std::uint32_t missing);
 
 class SchemaDocument {
  public:
-  SchemaDocument(const JsonValue& root, std::string path, Budget& budget)
+  SchemaDocument(const Json& root, std::string path, Budget& budget)
       : root_(root), path_(std::move(path)), budget_(budget) {}
 
   struct Target {
-    const JsonValue* schema;
+    const Json* schema;
     std::string path;
   };
   /// What the reference "#/$defs/name" refers to. Throws RequestError.
-  const Target& resolve(const JsonValue& reference, const std::string& path);
+  const Target& resolve(const Json& reference, const std::string& path);
 
   /// A schema of the values that both accept. Throws RequestError for keywords that cannot be joined.
-  JsonValue merge(const JsonValue& a, const JsonValue& b, const std::string& path);
+  Json merge(const Json& a, const Json& b, const std::string& path);
   /// The schema with its allOf and the references in it joined.
-  JsonValue without_all_of(const JsonValue& schema, const std::string& path);
+  Json without_all_of(const Json& schema, const std::string& path);
 
   /// The types of the values that a schema may accept. Without `type` these are the types that its keywords are about.
-  TypeSet types_of(const JsonValue& schema, const std::string& path, int depth = 0);
+  TypeSet types_of(const Json& schema, const std::string& path, int depth = 0);
   /// Whether no value is accepted by both, as far as types, constants and required fields of objects show.
-  bool are_disjoint(const JsonValue& a, const JsonValue& b, const std::string& path, int depth = 0);
+  bool are_disjoint(const Json& a, const Json& b, const std::string& path, int depth = 0);
 
  private:
   class Depth;
-  JsonValue expanded(const JsonValue& schema, const std::string& path);
-  void merge_field(JsonValue& out, const std::string& name, const JsonValue& a, const JsonValue& b,
-                   const std::string& path);
-  void merge_objects(JsonValue& out, const JsonValue& a, const JsonValue& b, const std::string& path);
+  Json expanded(const Json& schema, const std::string& path);
+  void merge_field(Json& out, const std::string& name, const Json& a, const Json& b, const std::string& path);
+  void merge_objects(Json& out, const Json& a, const Json& b, const std::string& path);
 
-  const JsonValue& root_;
+  const Json& root_;
   std::string path_;
   Budget& budget_;
   std::unordered_map<std::string, Target> targets_;
@@ -76,9 +81,9 @@ class SchemaDocument {
 };
 
 /// The values of enum or const, or null if the schema has neither. Throws RequestError if `enum` is no array.
-const JsonValue* constants_of(const JsonValue& schema, const std::string& path, JsonValue& storage);
+const Json* constants_of(const Json& schema, const std::string& path, Json& storage);
 
 /// The schema without one field.
-JsonValue without(const JsonValue& schema, std::string_view field);
+Json without(const Json& schema, std::string_view field);
 
 }  // namespace mortar::grammar

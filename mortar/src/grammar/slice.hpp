@@ -52,9 +52,13 @@ class SliceCache {
   explicit SliceCache(std::size_t limit) : limit_(limit) {}
   std::shared_ptr<const Slice> get(std::uint32_t number, const Dfa& dfa, std::uint32_t state,
                                    const TokenTrie& vocabulary, std::uint32_t node);
+  std::size_t bytes() const {
+    const std::scoped_lock lock(mutex_);
+    return bytes_;
+  }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::shared_ptr<const Slice>> slices_;
   std::size_t bytes_ = 0, limit_;
 };

@@ -4,39 +4,40 @@
 
 #include "grammar/grammar_state.hpp"
 #include "grammar/schema_compiler.hpp"
+#include "text/json_writer.hpp"
 
 namespace mortar {
 namespace grammar {
 namespace {
 
-using Kind = JsonValue::Kind;
+using Kind = Json::Kind;
 
 constexpr std::string_view kBeginCall = "<tool_call>", kEndCall = "</tool_call>", kEndParameter = "\n</parameter>";
 
 struct Tool {
   std::string name, path;
-  JsonValue parameters;
+  Json parameters;
 };
 
-Tool read_tool(const JsonValue& value, const std::string& path) {
-  const JsonValue* function = value.is(Kind::Object) ? value.find("function") : nullptr;
+Tool read_tool(const Json& value, const std::string& path) {
+  const Json* function = value.is(Kind::Object) ? value.find("function") : nullptr;
   Tool tool{.name = {}, .path = function != nullptr ? path + "/function" : path, .parameters = {.kind = Kind::Object}};
   if (function == nullptr) function = &value;
-  const JsonValue* name = function->is(Kind::Object) ? function->find("name") : nullptr;
-  if (name == nullptr || !name->is(Kind::String) || name->text.empty())
+  const Json* name = function->is(Kind::Object) ? function->find("name") : nullptr;
+  if (name == nullptr || !name->is(Kind::String) || name->string().empty())
     fail_schema(tool.path, "expected a function with a name");
-  tool.name = name->text;
-  const JsonValue* parameters = function->find("parameters");
+  tool.name = name->string();
+  const Json* parameters = function->find("parameters");
   tool.path += "/parameters";
   if (parameters == nullptr || parameters->is(Kind::Null))
-    tool.parameters.fields.emplace_back("properties", JsonValue{.kind = Kind::Object});
+    tool.parameters.fields.push_back({"properties", Json{.kind = Kind::Object}});
   else
     tool.parameters = *parameters;
   return tool;
 }
 
 std::vector<Tool> read_tools(std::string_view text, const std::string& only) {
-  const JsonValue all = parse_json(text, "tools");
+  const Json all = read_schema(text, "tools");
   if (!all.is(Kind::Array)) throw RequestError("tools: expected an array");
   std::vector<Tool> tools;
   for (std::size_t i = 0; i < all.items.size(); ++i) {
@@ -49,11 +50,11 @@ std::vector<Tool> read_tools(std::string_view text, const std::string& only) {
 }
 
 /// Arguments are an object.
-JsonValue object_schema(SchemaCompiler& compiler, const Tool& tool) {
+Json object_schema(SchemaCompiler& compiler, const Tool& tool) {
   check_keywords(tool.parameters, tool.path);
-  JsonValue object{.kind = Kind::Object};
-  object.fields.emplace_back("type", JsonValue{.kind = Kind::String, .text = "object"});
-  JsonValue joined = compiler.document().merge(tool.parameters, object, tool.path);
+  Json object{.kind = Kind::Object};
+  object.fields.push_back({"type", Json{.kind = Kind::String, .source = "\"object\""}});
+  Json joined = compiler.document().merge(tool.parameters, object, tool.path);
   if (joined.is(Kind::False)) fail_schema(tool.path, "expected a schema of objects");
   return joined;
 }
@@ -95,7 +96,7 @@ class CallCompiler {
     const Pc after = pieces_.space(program_.text("}", end));
     const Pc arguments = compiler.value(schemas_.back(), tool.path, after);
     const Pc key = program_.text("\"arguments\":", pieces_.space_after_colon(arguments));
-    return program_.text(json_string(tool.name) + ',', pieces_.space(key));
+    return program_.text(text::json_string(tool.name) + ',', pieces_.space(key));
   }
 
   Pc xml(const Tool& tool, Pc end) {
@@ -103,7 +104,7 @@ class CallCompiler {
       fail_schema(tool.path, "the function's name cannot be written in this format of calls");
     SchemaCompiler& compiler = compilers_.back();
     schemas_.push_back(object_schema(compiler, tool));
-    const JsonValue& schema = schemas_.back();
+    const Json& schema = schemas_.back();
     for (const char* keyword :
          {"anyOf", "oneOf", "enum", "patternProperties", "propertyNames", "minProperties", "maxProperties"}) {
       if (schema.find(keyword) != nullptr)
@@ -124,10 +125,10 @@ class CallCompiler {
   }
 
   /// Parameters of a function that names none.
-  Pc any_parameters(const JsonValue& schema, const std::string& path, Pc next) {
-    const JsonValue* more = schema.find("additionalProperties");
+  Pc any_parameters(const Json& schema, const std::string& path, Pc next) {
+    const Json* more = schema.find("additionalProperties");
     if (more != nullptr && more->is(Kind::False)) return next;
-    static const JsonValue any{.kind = Kind::True};
+    static const Json any{.kind = Kind::True};
     const Pc loop = program_.forward();
     const Pc content = parameter(more != nullptr ? *more : any, path_of(path, "additionalProperties"), loop);
     const Pc own = program_.text("<parameter=", pieces_.expression("[A-Za-z0-9_.-]+", program_.text(">\n", content)));
@@ -136,14 +137,14 @@ class CallCompiler {
   }
 
   /// The value of a parameter and the text that ends it.
-  Pc parameter(const JsonValue& schema, const std::string& path, Pc next) {
+  Pc parameter(const Json& schema, const std::string& path, Pc next) {
     const Pc line = program_.text("\n", next);
     return content(schema, path, line, program_.text(kEndParameter, line), 0);
   }
 
   /// Strings are written as they are, all else as JSON. `any_end` follows the text that ends a parameter, `end` begins
   /// with it.
-  Pc content(const JsonValue& schema, const std::string& path, Pc any_end, Pc end, int depth) {
+  Pc content(const Json& schema, const std::string& path, Pc any_end, Pc end, int depth) {
     SchemaCompiler& compiler = compilers_.back();
     check_keywords(schema, path);
     const TypeSet types = compiler.document().types_of(schema, path);
@@ -154,23 +155,23 @@ class CallCompiler {
       schemas_.push_back(compiler.document().merge(schema, string_or_other(types), path));
       return content(schemas_.back(), path, any_end, end, depth + 1);
     }
-    if (const JsonValue* reference = schema.find("$ref"); reference != nullptr) {
+    if (const Json* reference = schema.find("$ref"); reference != nullptr) {
       const SchemaDocument::Target target = compiler.document().resolve(*reference, path);
       return content(*target.schema, target.path, any_end, end, depth + 1);
     }
     for (const char* keyword : {"anyOf", "oneOf"}) {
       if (schema.find(keyword) != nullptr) return branches(schema, keyword, path, any_end, end, depth);
     }
-    JsonValue storage;
-    if (const JsonValue* values = constants_of(schema, path, storage); values != nullptr) {
+    Json storage;
+    if (const Json* values = constants_of(schema, path, storage); values != nullptr) {
       std::vector<Pc> targets;
       std::vector<std::string> texts;
-      JsonValue others{.kind = Kind::Array};
-      for (const JsonValue& value : values->items) {
+      Json others{.kind = Kind::Array};
+      for (const Json& value : values->items) {
         if (!value.is(Kind::String))
           others.items.push_back(value);
-        else if (value.text.find(kEndParameter) == std::string::npos)
-          texts.push_back(value.text);
+        else if (std::string text = value.string(); text.find(kEndParameter) == std::string::npos)
+          texts.push_back(std::move(text));
       }
       if (!texts.empty()) targets.push_back(program_.names(std::move(texts), end));
       if (!others.items.empty()) targets.push_back(compiler.value(enum_of(std::move(others)), path, end));
@@ -182,9 +183,9 @@ class CallCompiler {
     return program_.split(targets);
   }
 
-  Pc branches(const JsonValue& schema, const char* keyword, const std::string& path, Pc any_end, Pc end, int depth) {
-    const JsonValue& all = *schema.find(keyword);
-    const JsonValue rest = without(schema, keyword);
+  Pc branches(const Json& schema, const char* keyword, const std::string& path, Pc any_end, Pc end, int depth) {
+    const Json& all = *schema.find(keyword);
+    const Json rest = without(schema, keyword);
     std::vector<Pc> targets;
     for (std::size_t i = 0; i < all.items.size(); ++i) {
       const std::string at = path_of(path_of(path, keyword), std::to_string(i));
@@ -196,22 +197,23 @@ class CallCompiler {
     return program_.split(targets);
   }
 
-  static JsonValue enum_of(JsonValue values) {
-    JsonValue out{.kind = Kind::Object};
-    out.fields.emplace_back("enum", std::move(values));
+  static Json enum_of(Json values) {
+    Json out{.kind = Kind::Object};
+    out.fields.push_back({"enum", std::move(values)});
     return out;
   }
-  static JsonValue of_types(const JsonValue& schema, TypeSet types) {
-    static constexpr const char* names[] = {"null", "boolean", "integer", "number", "string", "array", "object"};
-    JsonValue list{.kind = Kind::Array};
+  static Json of_types(const Json& schema, TypeSet types) {
+    static constexpr const char* names[] = {"\"null\"",   "\"boolean\"", "\"integer\"", "\"number\"",
+                                            "\"string\"", "\"array\"",   "\"object\""};
+    Json list{.kind = Kind::Array};
     for (std::size_t i = 0; i < std::size(names); ++i) {
-      if ((types >> i & 1) != 0) list.items.push_back({.kind = Kind::String, .text = names[i]});
+      if ((types >> i & 1) != 0) list.items.push_back({.kind = Kind::String, .source = names[i]});
     }
-    JsonValue out = without(without(schema, "type"), "nullable");
-    out.fields.emplace_back("type", std::move(list));
+    Json out = without(without(schema, "type"), "nullable");
+    out.fields.push_back({"type", std::move(list)});
     return out;
   }
-  static JsonValue string_or_other(TypeSet types) { return of_types(JsonValue{.kind = Kind::Object}, types); }
+  static Json string_or_other(TypeSet types) { return of_types(Json{.kind = Kind::Object}, types); }
 
   Pc any_text(Pc any_end) {
     const std::uint32_t dfa = program_.shared_dfa("parameter", [] { return text_until(kEndParameter); });
@@ -222,7 +224,7 @@ class CallCompiler {
     return program_.call(*any_text_rule_, any_end);
   }
 
-  Pc string(const JsonValue& schema, const std::string& path, Pc any_end, Pc end) {
+  Pc string(const Json& schema, const std::string& path, Pc any_end, Pc end) {
     SchemaCompiler::Strings strings = compilers_.back().strings(schema, path, Spelling::Raw);
     const bool is_bounded = strings.lengths.min() > 0 || strings.lengths.max() != LengthTable::kUnbounded;
     if (strings.dfa.has_value()) return program_.counted(*strings.dfa, std::move(strings.lengths), end);
@@ -234,7 +236,7 @@ class CallCompiler {
   Program& program_;
   JsonPieces pieces_;
   std::deque<SchemaCompiler> compilers_;
-  std::deque<JsonValue> schemas_;
+  std::deque<Json> schemas_;
   std::optional<std::uint32_t> any_text_rule_;
 };
 

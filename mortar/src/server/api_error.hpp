@@ -22,7 +22,7 @@ class ApiError : public std::exception {
 /// 400 for a field: "PATH: expected ..., found ...".
 [[noreturn]] void invalid(const std::string& path, std::string_view expected, std::string_view found,
                           const std::string& code = "invalid_value");
-/// 400 for a field that has to be there.
+/// 400 for a field that is not there.
 [[noreturn]] void missing(const std::string& path, std::string_view expected);
 /// 400 for a field that is not supported, with what to do instead.
 [[noreturn]] void unsupported(const std::string& path, const std::string& message);

@@ -11,6 +11,24 @@ namespace mortar::server {
 using text::Json;
 using Kind = Json::Kind;
 
+std::string joined_text(const Json& content, const std::string& path, const TextParts& parts) {
+  if (content.is(Kind::String)) return content.string();
+  if (!content.is(Kind::Array)) wrong(path, parts.whole, content);
+  std::string out;
+  for (std::size_t i = 0; i < content.items.size(); ++i) {
+    Fields part(content.items[i], element(path, i));
+    const std::optional<std::string> type = part.string("type");
+    if (!type || std::find(parts.types.begin(), parts.types.end(), *type) == parts.types.end())
+      invalid(part.path("type"), parts.expected, type ? "\"" + *type + "\"" : "nothing");
+    const char* field = *type == "refusal" ? "refusal" : "text";
+    const std::optional<std::string> text = part.string(field);
+    if (!text) missing(part.path(field), "a string");
+    if (i > 0) out += '\n';
+    out += *text;
+  }
+  return out;
+}
+
 void write_marked(const Json& value, const PlainText& plain, text::JsonWriter& out) {
   switch (value.kind) {
     case Kind::Object:

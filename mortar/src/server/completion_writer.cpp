@@ -1,4 +1,7 @@
 // text_completion, whole and in pieces.
+#include <span>
+#include <string_view>
+
 #include "server/ids.hpp"
 #include "server/writers.hpp"
 #include "text/utf8.hpp"
@@ -31,7 +34,10 @@ class CompletionWriter final : public AnswerWriter {
     head(json);
     json.key("choices").array();
     if (!o_.generation.stream)
-      for (std::size_t i = 0; i < choices.size(); ++i) one(json, i, choices[i], choices[i].content, 0, 0);
+      for (std::size_t i = 0; i < choices.size(); ++i) {
+        Sent none;
+        one(json, i, choices[i], choices[i].content, none);
+      }
     json.end_array().key("usage");
     write_usage(json, usage);
     if (!o_.generation.stream) {
@@ -60,48 +66,50 @@ class CompletionWriter final : public AnswerWriter {
     json.field("system_fingerprint", fingerprint_);
   }
 
-  /// The older form of log-probabilities: four lists.
-  void logprobs(JsonWriter& json, const Choice& choice, std::size_t from) const {
+  /// The older form of log-probabilities: four lists, of what has not been sent.
+  void logprobs(JsonWriter& json, const Choice& choice, Sent& sent) const {
     json.key("logprobs");
     if (o_.generation.logprobs < 0) {
       json.null();
       return;
     }
-    const auto token = [&](TokenId id) { return text::replace_invalid_utf8(o_.tokenizer.bytes(id)); };
-    const auto list = [&](const char* name, auto&& write) {
+    const std::span fresh = std::span(choice.logprobs).subspan(sent.logprobs);
+    std::vector<std::string_view> bytes;
+    for (const Logprob& l : fresh) bytes.push_back(o_.tokenizer.bytes(l.id));
+    const auto list = [&](const char* name, const auto& values, auto&& write) {
       json.key(name).array();
-      for (std::size_t i = from; i < choice.logprobs.size(); ++i) write(choice.logprobs[i]);
+      for (const auto& value : values) write(value);
       json.end_array();
     };
     json.object();
-    list("tokens", [&](const Logprob& l) { json.value(token(l.id)); });
-    list("token_logprobs", [&](const Logprob& l) { json.value(static_cast<double>(l.logprob)); });
-    list("top_logprobs", [&](const Logprob& l) {
+    list("tokens", bytes, [&](std::string_view token) { json.value(text::replace_invalid_utf8(token)); });
+    list("token_logprobs", fresh, [&](const Logprob& l) { json.value(static_cast<double>(l.logprob)); });
+    list("top_logprobs", fresh, [&](const Logprob& l) {
       json.object();
       for (std::size_t i = 0; i < l.top.size() && i < static_cast<std::size_t>(o_.generation.logprobs); ++i)
-        json.field(token(l.top[i].id), static_cast<double>(l.top[i].logprob));
+        json.field(text::replace_invalid_utf8(o_.tokenizer.bytes(l.top[i].id)), static_cast<double>(l.top[i].logprob));
       json.end();
     });
-    std::size_t offset = 0;
-    for (std::size_t i = 0; i < from; ++i) offset += o_.tokenizer.bytes(choice.logprobs[i].id).size();
-    list("text_offset", [&](const Logprob& l) {
-      json.value(offset);
-      offset += o_.tokenizer.bytes(l.id).size();
+    list("text_offset", bytes, [&](std::string_view token) {
+      json.value(sent.bytes);
+      sent.bytes += token.size();
     });
     json.end();
+    sent.logprobs = choice.logprobs.size();
   }
 
-  void one(JsonWriter& json, std::size_t index, const Choice& choice, const std::string& text,
-           std::size_t logprobs_from, std::size_t ids_from) const {
+  /// A choice with what has not been sent of it.
+  void one(JsonWriter& json, std::size_t index, const Choice& choice, const std::string& text, Sent& sent) const {
     json.object().field("index", index).field("text", text);
-    logprobs(json, choice, logprobs_from);
+    logprobs(json, choice, sent);
     json.key("finish_reason");
     if (choice.finish)
       json.value(name_of(*choice.finish));
     else
       json.null();
     if (choice.finish && !choice.stop.empty()) json.field("stop_reason", choice.stop);
-    if (o_.generation.return_ids) write_ids(json, "token_ids", choice.ids, ids_from);
+    if (o_.generation.return_ids) write_ids(json, "token_ids", choice.ids, sent.ids);
+    sent.ids = choice.ids.size();
     json.end();
   }
 
@@ -115,7 +123,7 @@ class CompletionWriter final : public AnswerWriter {
     JsonWriter json(out);
     head(json);
     json.key("choices").array();
-    one(json, index, choice, text, sent.logprobs, sent.ids);
+    one(json, index, choice, text, sent);
     json.end_array();
     if (o_.generation.continuous_usage && o_.generation.include_usage) {
       json.key("usage");
@@ -127,7 +135,6 @@ class CompletionWriter final : public AnswerWriter {
     }
     json.end();
     o_.reply->event(out);
-    sent = {choice.logprobs.size(), choice.ids.size()};
   }
 
   WriterOptions o_;

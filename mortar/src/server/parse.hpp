@@ -1,6 +1,7 @@
 // Bodies of requests to their types. All functions throw ApiError (400) with the path of the field.
 #pragma once
 #include <string_view>
+#include <vector>
 
 #include "server/fields.hpp"
 #include "server/plain_text.hpp"
@@ -30,6 +31,18 @@ void parse_sampling(Fields& fields, const ParseContext& context, Generation& out
 /// max_tokens; the first of `names` that is given.
 void parse_max_tokens(Fields& fields, std::initializer_list<const char*> names, Generation& out);
 void parse_stop(const text::Json& value, const std::string& path, const ParseContext& context, Generation& out);
+/// The format that is an object in the field `field` of messages and responses: one of `types`, which an error lists as
+/// `expected`.
+void parse_format(Fields& fields, const char* field, std::initializer_list<const char*> types, const char* expected,
+                  Generation& out);
+/// How a route writes texts that may come in parts.
+struct TextParts {
+  const char* whole;                    ///< what is expected where neither a string nor an array is found
+  std::vector<std::string_view> types;  ///< of parts
+  const char* expected;                 ///< where a part has another type
+};
+/// A string, or an array of parts that are text, which are joined by line ends.
+std::string joined_text(const text::Json& content, const std::string& path, const TextParts& parts);
 /// `schema` is an object or a boolean.
 void set_schema(const text::Json& schema, const std::string& path, Generation& out);
 

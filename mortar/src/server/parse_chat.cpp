@@ -9,25 +9,13 @@ namespace {
 using text::Json;
 using Kind = Json::Kind;
 
-/// A string, or parts of which each is text.
 std::optional<std::string> content_of(Fields& message) {
   const Json* content = message.find("content");
   if (content == nullptr) return std::nullopt;
-  if (content->is(Kind::String)) return content->string();
-  const std::string path = message.path("content");
-  if (!content->is(Kind::Array)) wrong(path, "a string or an array of parts", *content);
-  std::string out;
-  for (std::size_t i = 0; i < content->items.size(); ++i) {
-    Fields part(content->items[i], element(path, i));
-    const std::optional<std::string> type = part.string("type");
-    if (!type || (*type != "text" && *type != "input_text" && *type != "output_text" && *type != "refusal"))
-      invalid(part.path("type"), "text: the model reads nothing else", type ? "\"" + *type + "\"" : "nothing");
-    const std::optional<std::string> text = part.string(*type == "refusal" ? "refusal" : "text");
-    if (!text) missing(part.path("text"), "a string");
-    if (i > 0) out += '\n';
-    out += *text;
-  }
-  return out;
+  return joined_text(*content, message.path("content"),
+                     {"a string or an array of parts",
+                      {"text", "input_text", "output_text", "refusal"},
+                      "text: the model reads nothing else"});
 }
 
 std::vector<MessageWriter::Call> calls_of(Fields& message) {
@@ -68,8 +56,7 @@ void parse_one_message(const Json& value, const std::string& path, MessageWriter
     if (last && !out.generation_prompt) out.continued = content.value_or("");
     return;
   }
-  if (!content)
-    missing(message.path("content"), "a string or an array of parts");
+  if (!content) missing(message.path("content"), "a string or an array of parts");
   if (*role == "tool")
     writer.tool(message.string("tool_call_id").value_or(""), *content);
   else
@@ -122,8 +109,7 @@ void parse_chat_tools(Fields& fields, const ParseContext& context, ChatRequest& 
     (void)c.one_of("type", {"function"});
     const Json* function = c.object("function");
     const auto name = function != nullptr ? Fields(*function, c.path("function")).string("name") : c.string("name");
-    if (!name)
-      missing(c.path("function"), "an object with the name of a function");
+    if (!name) missing(c.path("function"), "an object with the name of a function");
     if (!writer.has(*name)) invalid(c.path("function.name"), "the name of one of the tools", "\"" + *name + "\"");
     out.tool_choice = ToolChoice::Named;
     out.named = *name;

@@ -112,6 +112,24 @@ void set_schema(const Json& schema, const std::string& path, Generation& out) {
   out.structure.path = path;
 }
 
+void parse_format(Fields& fields, const char* field, std::initializer_list<const char*> types, const char* expected,
+                  Generation& out) {
+  const Json* config = fields.object(field);
+  if (config == nullptr) return;
+  Fields c(*config, fields.path(field));
+  const Json* format = c.object("format");
+  if (format == nullptr) return;
+  Fields f(*format, c.path("format"));
+  const auto type = f.one_of("type", types);
+  if (!type) missing(f.path("type"), expected);
+  out.structure.path = f.path();
+  if (*type == "json_object") out.structure.form = Form::JsonObject;
+  if (*type != "json_schema") return;
+  const Json* schema = f.find("schema");
+  if (schema == nullptr) missing(f.path("schema"), "a JSON schema");
+  set_schema(*schema, f.path("schema"), out);
+}
+
 void parse_max_tokens(Fields& fields, std::initializer_list<const char*> names, Generation& out) {
   for (const char* name : names) {
     const std::optional<std::int64_t> n = fields.integer(name, 1, kMostTokens);

@@ -11,21 +11,8 @@ namespace {
 using text::Json;
 using Kind = Json::Kind;
 
-/// A string, or blocks that are text.
 std::string text_of(const Json& content, const std::string& path) {
-  if (content.is(Kind::String)) return content.string();
-  if (!content.is(Kind::Array)) wrong(path, "a string or an array of blocks", content);
-  std::string out;
-  for (std::size_t i = 0; i < content.items.size(); ++i) {
-    Fields block(content.items[i], element(path, i));
-    const std::string type = block.string("type").value_or("");
-    if (type != "text") invalid(block.path("type"), "text: the model reads nothing else", "\"" + type + "\"");
-    const auto text = block.string("text");
-    if (!text) missing(block.path("text"), "a string");
-    if (i > 0) out += '\n';
-    out += *text;
-  }
-  return out;
+  return joined_text(content, path, {"a string or an array of blocks", {"text"}, "text: the model reads nothing else"});
 }
 
 void parse_assistant_block(Fields& block, const std::string& type, Conversation& conversation) {
@@ -122,19 +109,6 @@ void parse_message_tools(Fields& fields, const ParseContext& context, ChatReques
   if (!writer.empty()) writer.finish(out);
 }
 
-void parse_output(Fields& fields, ChatRequest& out) {
-  const Json* output = fields.object("output_config");
-  if (output == nullptr) return;
-  Fields o(*output, fields.path("output_config"));
-  const Json* format = o.object("format");
-  if (format == nullptr) return;
-  Fields f(*format, o.path("format"));
-  if (!f.one_of("type", {"json_schema"})) missing(f.path("type"), "json_schema");
-  const Json* schema = f.find("schema");
-  if (schema == nullptr) missing(f.path("schema"), "a JSON schema");
-  set_schema(*schema, f.path("schema"), out.generation);
-}
-
 }  // namespace
 
 ChatRequest parse_message(const Json& body, const ParseContext& context) {
@@ -153,7 +127,7 @@ ChatRequest parse_message(const Json& body, const ParseContext& context) {
   if (conversation.empty()) invalid(path, "at least one message with content", "none");
   out.messages = conversation.take();
   parse_message_tools(fields, context, out);
-  parse_output(fields, out);
+  parse_format(fields, "output_config", {"json_schema"}, "json_schema", g);
   parse_max_tokens(fields, {"max_tokens"}, g);
   if (const Json* stop = fields.array("stop_sequences")) parse_stop(*stop, fields.path("stop_sequences"), context, g);
   g.temperature = fields.number("temperature", 0, 1);

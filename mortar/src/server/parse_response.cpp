@@ -9,26 +9,13 @@ namespace {
 using text::Json;
 using Kind = Json::Kind;
 
-/// A string, or parts that are text.
 std::string text_of(Fields& item, const char* field) {
   const Json* content = item.find(field);
-  const std::string path = item.path(field);
-  if (content == nullptr) missing(path, "a string or an array of parts");
-  if (content->is(Kind::String)) return content->string();
-  if (!content->is(Kind::Array)) wrong(path, "a string or an array of parts", *content);
-  std::string out;
-  for (std::size_t i = 0; i < content->items.size(); ++i) {
-    Fields part(content->items[i], element(path, i));
-    const std::string type = part.string("type").value_or("");
-    if (type != "input_text" && type != "output_text" && type != "text" && type != "refusal" &&
-        type != "reasoning_text" && type != "summary_text")
-      invalid(part.path("type"), "input_text or output_text: the model reads nothing else", "\"" + type + "\"");
-    const auto text = part.string(type == "refusal" ? "refusal" : "text");
-    if (!text) missing(part.path("text"), "a string");
-    if (i > 0) out += '\n';
-    out += *text;
-  }
-  return out;
+  const TextParts parts{"a string or an array of parts",
+                        {"input_text", "output_text", "text", "refusal", "reasoning_text", "summary_text"},
+                        "input_text or output_text: the model reads nothing else"};
+  if (content == nullptr) missing(item.path(field), parts.whole);
+  return joined_text(*content, item.path(field), parts);
 }
 
 void parse_item(const Json& value, const std::string& path, Conversation& conversation) {
@@ -120,23 +107,6 @@ void parse_response_tools(Fields& fields, const ParseContext& context, ChatReque
   if (!writer.empty()) writer.finish(out);
 }
 
-void parse_format(Fields& fields, ChatRequest& out) {
-  const Json* text = fields.object("text");
-  if (text == nullptr) return;
-  Fields t(*text, fields.path("text"));
-  const Json* format = t.object("format");
-  if (format == nullptr) return;
-  Fields f(*format, t.path("format"));
-  const auto type = f.one_of("type", {"text", "json_object", "json_schema"});
-  if (!type) missing(f.path("type"), "text, json_object or json_schema");
-  out.generation.structure.path = f.path();
-  if (*type == "json_object") out.generation.structure.form = Form::JsonObject;
-  if (*type != "json_schema") return;
-  const Json* schema = f.find("schema");
-  if (schema == nullptr) missing(f.path("schema"), "a JSON schema");
-  set_schema(*schema, f.path("schema"), out.generation);
-}
-
 }  // namespace
 
 ChatRequest parse_response(const Json& body, const ParseContext& context) {
@@ -151,7 +121,7 @@ ChatRequest parse_response(const Json& body, const ParseContext& context) {
   g.model = fields.string("model").value_or("");
   parse_input(fields, context, out);
   parse_response_tools(fields, context, out);
-  parse_format(fields, out);
+  parse_format(fields, "text", {"text", "json_object", "json_schema"}, "text, json_object or json_schema", g);
   parse_max_tokens(fields, {"max_output_tokens"}, g);
   parse_sampling(fields, context, g);
   if (const Json* reasoning = fields.object("reasoning")) {

@@ -110,6 +110,7 @@ Request Service::engine_request(const Served& served, const HttpRequest& http, c
   r.choices = g.choices;
   r.cache_salt = g.cache_salt;
   r.key = http.key;
+  r.text = false;  // the answer's machine reads the tokens
   r.priority = g.priority;
   return r;
 }
@@ -182,8 +183,6 @@ void Service::start_chat(const std::shared_ptr<Served>& served, const HttpReques
   prompt.machine.keep_stop = g.keep_stop;
   prompt.machine.one_call = calls && !chat.parallel;
   prompt.machine.skip_special = g.skip_special;
-  // One choice of several cannot be cancelled: where the engine finds the same end, it looks for it.
-  if (g.choices > 1 && !calls && thinking == Thinking::Ended) prompt.request.stop = g.stop;
   WriterOptions w = writer_options(*served, std::move(reply), g, seed);
   w.shows_thinking = chat.shows_thinking;
   w.tools = chat.tools_as_given;
@@ -211,7 +210,6 @@ void Service::start_completion(const std::shared_ptr<Served>& served, const Http
         completion.ids.empty() ? served->tokenizer.encode(completion.prompts[i]) : std::move(completion.ids[i]);
     prompts[i].request = engine_request(*served, http, g, std::move(ids), seed, "prompt");
     constrain_content(*served, g, false, prompts[i].request);
-    if (g.choices > 1) prompts[i].request.stop = g.stop;
     prompts[i].machine.thinking = Thinking::Ended;  // all of it is text
     prompts[i].machine.stop = g.stop;
     prompts[i].machine.keep_stop = g.keep_stop;

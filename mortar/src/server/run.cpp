@@ -31,7 +31,6 @@ Run::Run(Tokenizer tokenizer, std::vector<RunPrompt> prompts, std::unique_ptr<An
   per_prompt_ = static_cast<std::size_t>(prompts_.at(0).request.choices);
   for (const RunPrompt& prompt : prompts_) {
     prompt_tokens_ += std::ssize(prompt.request.ids);
-    left_.push_back(per_prompt_);
     for (std::size_t i = 0; i < per_prompt_; ++i) {
       Choice& choice = choices_.emplace_back();
       choice.machine = std::make_unique<answer::AnswerMachine>(tokenizer_, prompt.machine);
@@ -165,11 +164,10 @@ void Run::end_choice(std::size_t index, Finish finish, const Arrived& arrived) {
   Choice& choice = choices_[index];
   choice.finish = finish == Finish::Stop && choice.machine->calls() > 0 ? Finish::ToolCalls : finish;
   metrics_.choice_ended(name_of(*choice.finish), choice.tokens);
-  if (--left_[arrived.prompt] > 0) return;
-  // The answer may have ended by its text, which the engine does not read.
   if (arrived.token.finish) return;
+  // It has ended by its text, which the engine does not read. Others go on.
   const std::lock_guard lock(mutex_);
-  if (engine_ != nullptr) engine_->cancel(arrived.token.sequence);
+  if (engine_ != nullptr) engine_->cancel_choice(arrived.token.sequence, arrived.token.choice);
 }
 
 void Run::begin() {

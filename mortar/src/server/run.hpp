@@ -130,7 +130,6 @@ class Run : public std::enable_shared_from_this<Run> {
   ServerMetrics& metrics_;
   std::size_t per_prompt_ = 1;
   std::vector<Choice> choices_;
-  std::vector<std::size_t> left_;  // choices of each prompt that go on
   std::int64_t prompt_tokens_ = 0, cached_tokens_ = 0;
   std::optional<SequenceTimings> timings_;
   std::chrono::steady_clock::time_point started_, first_token_, last_token_;

@@ -10,7 +10,6 @@
 namespace mortar::server {
 namespace {
 
-constexpr std::size_t kGrammars = 64;  // that are kept
 constexpr int kWorkers = 2;
 constexpr std::int64_t kPageTokens = 64;  // of a page of the KV cache
 
@@ -29,22 +28,6 @@ std::optional<ChatTemplate> template_of(const std::string& folder, const ServerO
 }
 
 }  // namespace
-
-std::shared_ptr<const Grammar> GrammarCache::get(const std::string& key, const std::function<Grammar()>& compile) {
-  {
-    const std::lock_guard lock(mutex_);
-    for (auto at = entries_.begin(); at != entries_.end(); ++at) {
-      if (at->key != key) continue;
-      entries_.splice(entries_.begin(), entries_, at);
-      return at->grammar;
-    }
-  }
-  auto grammar = std::make_shared<const Grammar>(compile());
-  const std::lock_guard lock(mutex_);
-  entries_.push_front({key, grammar});
-  if (entries_.size() > kGrammars) entries_.pop_back();
-  return grammar;
-}
 
 Served::Served(Engine loaded, const ServerOptions& options)
     : engine(std::move(loaded)),

@@ -2,7 +2,6 @@
 #pragma once
 #include <atomic>
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,26 +12,13 @@
 #include "mortar/grammar.hpp"
 #include "mortar/server.hpp"
 #include "server/answer_thread.hpp"
+#include "server/grammar_cache.hpp"
 #include "server/metrics.hpp"
 #include "server/parse.hpp"
 #include "server/workers.hpp"
 #include "server/writers.hpp"
 
 namespace mortar::server {
-
-/// Grammars that were compiled lately, by what they were compiled from.
-class GrammarCache {
- public:
-  std::shared_ptr<const Grammar> get(const std::string& key, const std::function<Grammar()>& compile);
-
- private:
-  struct Entry {
-    std::string key;
-    std::shared_ptr<const Grammar> grammar;
-  };
-  std::mutex mutex_;
-  std::list<Entry> entries_;  // the last used first
-};
 
 /// A model that has been loaded.
 struct Served {

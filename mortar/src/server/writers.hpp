@@ -42,9 +42,9 @@ std::unique_ptr<AnswerWriter> completion_writer(WriterOptions options);
 std::unique_ptr<AnswerWriter> response_writer(WriterOptions options);
 std::unique_ptr<AnswerWriter> message_writer(WriterOptions options);
 
-/// How many log-probabilities and ids of a choice its stream has had.
+/// How many log-probabilities and ids of a choice its stream has had, and how many bytes the former's tokens have.
 struct Sent {
-  std::size_t logprobs = 0, ids = 0;
+  std::size_t logprobs = 0, ids = 0, bytes = 0;
 };
 
 /// Value of system_fingerprint: the version of the program.

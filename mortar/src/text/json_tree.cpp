@@ -1,12 +1,14 @@
 // A tree from the callbacks of the reader.
 #include "text/json_tree.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <unordered_map>
 #include <utility>
 
 #include "mortar/errors.hpp"
 #include "tessera/base/format.hpp"
+#include "text/json_writer.hpp"
 
 namespace mortar::text {
 namespace {
@@ -17,7 +19,7 @@ constexpr std::size_t kShown = 40;     // bytes of a value that a message shows
 class TreeReader {
  public:
   TreeReader(std::string_view text, const std::string& name, const JsonLimits& limits)
-      : reader_(text, name, JsonReader::Errors::Request), name_(name), left_(limits.values), most_(limits.values) {}
+      : reader_(text, name, JsonReader::Errors::Request), name_(name), limits_(limits), left_(limits.values) {}
 
   Json all() {
     Json out = value();
@@ -27,7 +29,8 @@ class TreeReader {
 
  private:
   Json value() {
-    if (left_-- == 0) throw RequestError(tessera::concat(name_, ": expected at most ", most_, " values, found more"));
+    if (left_-- == 0)
+      throw RequestError(tessera::concat(name_, ": expected at most ", limits_.values, " values, found more"));
     Json out;
     out.kind = reader_.peek();
     const std::size_t begin = reader_.offset();
@@ -55,6 +58,8 @@ class TreeReader {
           for (std::size_t i = 0; i < out.fields.size(); ++i) places.emplace(out.fields[i].name, i);
         at = places.emplace(name, at).first->second;
       }
+      if (at < out.fields.size() && !limits_.repeats)
+        throw RequestError(tessera::concat(name_, ": the field '", name, "' occurs twice"));
       if (at < out.fields.size())
         out.fields[at].value = std::move(read);
       else
@@ -64,7 +69,8 @@ class TreeReader {
 
   JsonReader reader_;
   const std::string& name_;
-  std::size_t left_, most_;
+  JsonLimits limits_;
+  std::size_t left_;
 };
 
 }  // namespace
@@ -100,6 +106,19 @@ std::optional<double> Json::number() const {
   return value;
 }
 
+bool Json::operator==(const Json& other) const {
+  if (kind != other.kind || items != other.items || fields.size() != other.fields.size()) return false;
+  if (kind == Kind::Number) return source == other.source;
+  if (kind == Kind::String) {
+    const bool plain = source.find('\\') == source.npos && other.source.find('\\') == source.npos;
+    return source == other.source || (!plain && string() == other.string());
+  }
+  return std::all_of(fields.begin(), fields.end(), [&](const Field& field) {
+    const Json* theirs = other.find(field.name);
+    return theirs != nullptr && *theirs == field.value;
+  });
+}
+
 Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits) {
   return TreeReader(text, name, limits).all();
 }
@@ -115,6 +134,36 @@ std::string description(const Json& value) {
     case Json::Kind::String: return "the string " + text;
     default: return text;
   }
+}
+
+std::string written(const Json& value) {
+  std::string out;
+  const auto separate = [&out] {
+    if (out.size() > 1) out += ',';
+  };
+  switch (value.kind) {
+    case Json::Kind::Object:
+      out = "{";
+      for (const auto& [name, inner] : value.fields) {
+        separate();
+        append_json_string(out, name);
+        out += ':' + written(inner);
+      }
+      return out + '}';
+    case Json::Kind::Array:
+      out = "[";
+      for (const Json& inner : value.items) {
+        separate();
+        out += written(inner);
+      }
+      return out + ']';
+    case Json::Kind::String: return json_string(value.string());
+    case Json::Kind::Number: return std::string(value.source);
+    case Json::Kind::True: return "true";
+    case Json::Kind::False: return "false";
+    case Json::Kind::Null: break;
+  }
+  return "null";
 }
 
 }  // namespace mortar::text

@@ -1,5 +1,5 @@
-// JSON as a tree whose values refer to their text: for requests, which have few values. Strings are decoded when they
-// are read, numbers are kept as they are written, and any value can be passed on as its text.
+// JSON as a tree whose values refer to their text: for requests and schemas, which have few values. Strings are decoded
+// when they are read, numbers are kept as they are written, and any value can be passed on as its text.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,13 +12,20 @@
 
 namespace mortar::text {
 
+template <class Value>
+struct Named {
+  std::string name;
+  Value value;
+};
+
 struct Json {
   using Kind = JsonReader::Kind;
-  struct Field;
+  using Field = Named<Json>;
   Kind kind = Kind::Null;
-  std::string_view source;    ///< the value as it is written; of the text that was parsed
-  std::vector<Json> items;    ///< of an array
-  std::vector<Field> fields;  ///< of an object, in their order; the last of a repeated name
+  std::string_view source = {};    ///< the value as it is written, of the text that was parsed. Values that are made
+                                   ///< have it only if they are a string or a number, with a longer life
+  std::vector<Json> items = {};    ///< of an array
+  std::vector<Field> fields = {};  ///< of an object, in their order; the last of a repeated name
 
   bool is(Kind k) const { return kind == k; }
   bool is_bool() const { return kind == Kind::True || kind == Kind::False; }
@@ -30,22 +37,24 @@ struct Json {
   std::optional<std::int64_t> integer() const;
   /// The nearest double of a number; nullopt for everything else, and beyond the range of double.
   std::optional<double> number() const;
-};
-
-struct Json::Field {
-  std::string name;
-  Json value;
+  /// Fields in any order; strings by what they mean, numbers as they are written.
+  bool operator==(const Json& other) const;
 };
 
 struct JsonLimits {
   std::size_t values = 500'000;  ///< a tree needs about 80 bytes for each
+  bool repeats = true;           ///< an object may repeat the name of a field
 };
 
-/// Throws RequestError, whose message begins with `name`: no JSON (with the offset), too deep, too many values.
+/// Throws RequestError, whose message begins with `name`: no JSON (with the offset), too deep, too many values, a name
+/// that is repeated.
 /// `text` must outlive the result.
 Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
 
 /// "an object", "true", "the number 3", "the string "abc"": what a message says was found.
 std::string description(const Json& value);
+
+/// The value as compact JSON.
+std::string written(const Json& value);
 
 }  // namespace mortar::text

@@ -18,6 +18,8 @@ void append_json_escaped(std::string& out, std::string_view text) {
     switch (c) {
       case '"': out.push_back('"'); break;
       case '\\': out.push_back('\\'); break;
+      case '\b': out.push_back('b'); break;
+      case '\f': out.push_back('f'); break;
       case '\n': out.push_back('n'); break;
       case '\r': out.push_back('r'); break;
       case '\t': out.push_back('t'); break;
@@ -34,6 +36,12 @@ void append_json_string(std::string& out, std::string_view text) {
   out.push_back('"');
   append_json_escaped(out, text);
   out.push_back('"');
+}
+
+std::string json_string(std::string_view text) {
+  std::string out;
+  append_json_string(out, text);
+  return out;
 }
 
 JsonWriter& JsonWriter::value(double number) {

@@ -9,6 +9,7 @@ namespace mortar::text {
 
 /// `text` between quotes, with escapes; it is UTF-8.
 void append_json_string(std::string& out, std::string_view text);
+std::string json_string(std::string_view text);
 /// Without the quotes: what has been written of a string may go on later.
 void append_json_escaped(std::string& out, std::string_view text);
 

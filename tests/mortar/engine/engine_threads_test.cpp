@@ -51,7 +51,10 @@ TEST(EngineThreads, AnswersAreAsAlone) {
         const SequenceId id = engine.submit(r, listener);
         if (random() % 3 == 0) {
           std::this_thread::sleep_for(std::chrono::milliseconds(random() % 20));
-          engine.cancel(id, "gone");
+          if (random() % 2 == 0)
+            engine.cancel(id, "gone");
+          else
+            engine.cancel_choice(id, 0, "gone");
         }
       } catch (const QueueFullError&) {
         ++rejected;

@@ -317,6 +317,100 @@ TEST(SharedEngine, CancellingSaysWhyWhereAsked) {
   EXPECT_FALSE(engine.wait(std::chrono::milliseconds(0)));
 }
 
+TEST(SharedEngine, AChoiceIsCancelledWhileOthersGoOn) {
+  Engine engine(load_test_model("dense-tied"), {.max_batch = 3, .batch_invariant = true});
+  Request r = some_request(70, 40, 7);
+  r.sampling.temperature = 2;
+  r.choices = 3;
+  r.report_cancelled = true;
+  std::vector<Heard> heard(3);
+  const SequenceId id = engine.submit(r, [&](const Token& token) {
+    Heard& own = heard.at(static_cast<std::size_t>(token.choice));
+    own.listener()(token);
+    if (token.choice == 1 && own.tokens.size() == 5) {
+      EXPECT_TRUE(engine.cancel_choice(token.sequence, 1, "enough"));
+      EXPECT_FALSE(engine.cancel_choice(token.sequence, 1)) << "it has ended";
+      EXPECT_FALSE(engine.cancel_choice(token.sequence, 3)) << "there is none";
+    }
+  });
+  engine.run();
+  ASSERT_EQ(heard[1].ids.size(), 6U);
+  EXPECT_EQ(heard[1].finish, FinishReason::Cancelled);
+  EXPECT_EQ(heard[1].tokens.back().error, "enough");
+  EXPECT_FALSE(engine.cancel_choice(id, 0)) << "all have ended";
+  EXPECT_FALSE(engine.cancel(id));
+  const EngineStats stats = engine.stats();
+  EXPECT_EQ(stats.generated_tokens, 40 + 5 + 40) << "nothing is computed for it any more";
+  EXPECT_EQ(stats.cancelled, 1);
+  EXPECT_EQ(stats.reached_length, 2);
+  EXPECT_EQ(engine.free_pages(), engine.total_pages());
+  r.choices = 1;
+  for (const std::uint64_t other : {0, 2}) {
+    r.sampling.seed = 7 + other;
+    EXPECT_EQ(answer(engine, r).ids, heard[other].ids);
+  }
+}
+
+TEST(SharedEngine, CancellingEachChoiceEndsTheRequest) {
+  Engine engine(load_test_model("dense-tied"), {.max_batch = 2});
+  Heard heard;
+  Request r = some_request(70, 10);
+  r.choices = 2;
+  const SequenceId first = engine.submit(r, heard.listener()), second = engine.submit(r, heard.listener());
+  EXPECT_TRUE(engine.cancel_choice(first, 0));
+  EXPECT_TRUE(engine.cancel_choice(first, 1));
+  EXPECT_FALSE(engine.cancel(first));
+  EXPECT_TRUE(engine.cancel_choice(second, 0)) << "the one that was to compute the prompt";
+  EXPECT_EQ(engine.waiting(), 1);
+  engine.run();
+  EXPECT_EQ(heard.ids.size(), 10U);
+  for (const Token& token : heard.tokens) EXPECT_EQ(token.choice, 1);
+  EXPECT_EQ(engine.stats().cancelled, 3);
+}
+
+TEST(SharedEngine, TextIsThereWhereItIsWanted) {
+  Engine engine(load_test_model("dense-tied"), {});
+  Request r = some_request(5, 30);
+  const Heard with = answer(engine, r);
+  ASSERT_GT(with.text.size(), 5U);
+  r.text = false;
+  const Heard without = answer(engine, r);
+  EXPECT_EQ(without.ids, with.ids);
+  EXPECT_EQ(without.text, "");
+  const auto plain = std::ranges::find_if(with.text, [](char c) { return c > ' '; });
+  ASSERT_NE(plain, with.text.end());
+  r.stop = {std::string(1, *plain)};
+  const Heard stopped = answer(engine, r);
+  EXPECT_EQ(stopped.finish, FinishReason::Stop) << "stop strings are found all the same";
+  EXPECT_EQ(stopped.text, "");
+}
+
+TEST(SharedEngine, TheDevicesTimeIsMeasured) {
+  Engine engine(load_test_model("dense-tied"), {.max_batch = 2});
+  const auto seconds_of_run = [&](bool constrained) {
+    Heard heard[2];
+    for (Heard& h : heard) {
+      Request r = some_request(5, 40);
+      if (constrained) r.allowed_ids = {3, 4, 5};
+      engine.submit(r, h.listener());
+    }
+    const auto start = std::chrono::steady_clock::now();
+    engine.run();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  (void)seconds_of_run(false);
+  EXPECT_EQ(engine.device_seconds(), 0);
+  for (const bool constrained : {false, true}) {
+    engine.time_device(true);
+    const double wall = seconds_of_run(constrained), busy = engine.device_seconds();
+    EXPECT_GT(busy, 0.2 * wall) << "the device computes most of the time";
+    EXPECT_LT(busy, wall) << "pieces of work do not overlap";
+  }
+  engine.time_device(false);
+  (void)seconds_of_run(false);
+  EXPECT_EQ(engine.device_seconds(), 0);
+}
+
 TEST(SharedEngine, TimingsAreInOrder) {
   Engine engine(load_test_model("dense-tied"), {.max_batch = 1});
   Heard first, second;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -12,6 +13,10 @@
 
 #include "http/client.hpp"
 #include "mortar/engine/test_engine.hpp"
+
+namespace mortar::server {
+extern std::atomic<std::int64_t> lookups;  // of tokens' bytes: decoding_test.cpp
+}
 
 namespace mortar::test {
 namespace THIS_FILE {
@@ -91,6 +96,17 @@ TEST(MortarServerLive, ClientsThatLeaveLeaveNothingBehind) {
       << s;
   EXPECT_EQ(s["failed"], 0);
   EXPECT_TRUE(server.end());
+}
+
+TEST(MortarServerLive, EachTokenIsDecodedOnce) {
+  LiveServer server({.max_batch = 1});
+  const std::int64_t before = server::lookups;
+  const HttpAnswer a = HttpClient(server.url())
+                           .ask("POST", "/v1/completions", R"({"prompt": "a", "max_tokens": 60, "ignore_eos": true})",
+                                {{"Content-Type", "application/json"}});
+  EXPECT_EQ(a.status, 200) << a.body;
+  EXPECT_LE(server::lookups - before, 60);
+  EXPECT_GT(server::lookups - before, 30);
 }
 
 TEST(MortarServerLive, DrainingEndsLateAnswersWithAnError) {

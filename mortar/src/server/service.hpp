@@ -13,6 +13,7 @@
 #include "mortar/grammar.hpp"
 #include "mortar/server.hpp"
 #include "server/answer_thread.hpp"
+#include "server/host_memory.hpp"
 #include "server/metrics.hpp"
 #include "server/parse.hpp"
 #include "server/workers.hpp"
@@ -100,6 +101,7 @@ class Service {
   std::shared_ptr<Served> served_;  // guarded by mutex_
   std::atomic<bool> draining_{false}, broken_{false};
   ServerMetrics metrics_;
+  HostMemory memory_;
   AnswerThread answers_;
   Workers workers_;  // last: its threads use the rest
 };

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Runs what finds more the longer it runs: random programs, fuzzing, operations in flight, random products, scans and
-# pairs of operations, every kernel through NVIDIA's assembler for every GPU, and the model checks that take long. docs/testing.md keeps the results.
+# pairs of operations, every kernel through NVIDIA's assembler for every GPU, the model checks that take long, and clients that leave a
+# server in every state. docs/testing.md keeps the results.
 #
 #   scripts/long-tests.sh [options]
 #
 #   --minutes N     the time of each part (default: 60). What has to be built comes on top
 #   --only PARTS    only these parts, comma-separated: programs, inputs, flight, products, scans, pairs, kernels,
-#                   models, sanitizers (all tests with the address and undefined-behaviour sanitizers, whatever they take)
+#                   models, server (half of the time under the address sanitizer, half under the thread sanitizer),
+#                   sanitizers (all tests with the address and undefined-behaviour sanitizers, whatever they take)
 #   --write         adds the results to the table in docs/testing.md
 #   --jobs N        processes at a time (default: the processors, as memory allows)
 #   --together      as many parts at a time as --jobs says, each with one process: less of each part in less time
@@ -19,7 +21,7 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-minutes=60 known=programs,inputs,flight,products,scans,pairs,kernels,models,sanitizers parts='' write=no jobs='' build=yes together=no
+minutes=60 known=programs,inputs,flight,products,scans,pairs,kernels,models,server,sanitizers parts='' write=no jobs='' build=yes together=no
 while [ $# -gt 0 ]; do
   case $1 in
     --minutes) minutes=${2:?--minutes needs a number}; shift ;;
@@ -46,7 +48,7 @@ mkdir -p $logs
 # -- building: programs come from build/dev, what the sanitizers watch from build/clang and build/sanitizers ------------
 
 declare -A targets=([programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [pairs]=test_pairs [kernels]="assembled_programs assembled_gpu_programs"
-  [inputs]=fuzzers [models]=test_runtime_model [sanitizers]=all)
+  [inputs]=fuzzers [models]=test_runtime_model [server]=mortar_command [sanitizers]=all)
 # build_in <folder> <preset> <parts> [cmake options]: what these parts need, if they are wanted.
 build_in() {
   local folder=$1 preset=$2 part needed=() more
@@ -65,10 +67,12 @@ build_parts() {
   need libgmock-dev gmock/gmock.h
   need mold mold
   need libboost-dev boost/asio.hpp
-  if wanted inputs || wanted models || wanted sanitizers; then need_to_fuzz "$clang"; fi
+  wanted server && need libssl-dev openssl/ssl.h
+  if wanted inputs || wanted models || wanted server || wanted sanitizers; then need_to_fuzz "$clang"; fi
   install_missing
   build_in dev dev "programs flight products scans pairs kernels" $(wanted kernels && echo -DTESSERA_BUILD_GENERALITY=ON)
-  build_in clang clang "inputs models" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
+  build_in clang clang "inputs models server" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
+  build_in tsan tsan "server" -DTESSERA_BUILD_GPU_TESTS=OFF
   build_in sanitizers clang "sanitizers" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 }
 [ $build = no ] || build_parts
@@ -105,6 +109,12 @@ do_kernels() {
 do_models() {
   build/clang/tests/test_runtime_model --gtest_brief=1 --gtest_filter='Model*.*AtRandom*:ModelAtRandom.*:ModelFailures.*:ModelGraphs.*'
 }
+# storm <build>: clients that leave in every state; a sanitizer's finding ends the server with another code than 0.
+storm() {
+  TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" python3 tests/mortar/server_storm.py "build/$1/mortar/mortar" tests/mortar/data/models \
+    tests/mortar/data/templates --seconds $((seconds / 2)) --seed "$(date +%Y%m%d)" --sanitized --patience 60
+}
+do_server() { storm clang && storm tsan && echo "$((seconds / 2)) s under each sanitizer"; }
 # What build/clang leaves out of CI is tested here too.
 do_sanitizers() {
   ctest --test-dir build/sanitizers --output-on-failure --no-tests=error -j "$jobs" -LE "structure|consumer|tileiras|reject" \

@@ -125,6 +125,8 @@ ServerOptions server_options(const Arguments& arguments) {
   o.reasoning_content = field != "reasoning";
   o.special_tokens = arguments.flag("--special-tokens");
   if (arguments.has("--log")) o.log = arguments.text("--log");
+  o.min_memory = arguments.number("--min-memory", 0, 100) / 100;
+  o.step_limit = arguments.number("--step-limit", 0, 1e6);
   o.max_stops = static_cast<std::size_t>(arguments.integer("--max-stops", 1, 1024));
   if (arguments.integer("--tensor-parallel", 1, 64) != 1)
     throw UsageError("--tensor-parallel: a model is served by one device");
@@ -173,6 +175,7 @@ int run(const Arguments& arguments) {
   ServerOptions options = server_options(arguments);
   options.ready = [](const std::string& line) { put(stdout, line + "\n"); };
   options.note = [](const std::string& line) { std::fprintf(stderr, "mortar serve: %s\n", line.c_str()); };
+  options.hung = [] { _exit(kFailed); };  // a thread is stuck: nothing can be torn down
   raise_file_limit();
   Server server(
       arguments.positional(0), [&arguments] { return open_engine(arguments); }, options);
@@ -200,6 +203,9 @@ const Option kOptions[] = {
     {"--timeout", "SECONDS", "for an answer; 0: any time", "600"},
     {"--drain", "SECONDS", "for the last answers after SIGTERM", "30"},
     {"--body-limit", "BYTES", "of a request", "32M"},
+    {"--min-memory", "PERCENT", "of the host's memory that must be available for a new request; 0: any", "5"},
+    {"--step-limit", "SECONDS", "for a step of the engine, or 30 mean steps; then the process ends; 0: any time",
+     "120"},
     {"--metrics-names", "WHOSE", "names in /metrics: mortar or vllm", "mortar"},
     {"--tool-format", "FORMAT", "how the model writes calls: auto (by its chat template), json or xml", "auto"},
     {"--tool-grammar", "on|off", "what the model writes as a call must be one of the request's tools", "on"},

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-import server_test
+import serving
 
 
 def main():
@@ -28,10 +28,10 @@ def main():
     if importlib.util.find_spec("schemathesis") is None:
         print("skipped: schemathesis is not installed; scripts/test.sh --full installs it")
         return 1 if os.environ.get("MORTAR_REQUIRE_CLIENTS") == "1" else 77
-    server_test.MORTAR, server_test.MODELS, server_test.TEMPLATES = options.mortar, options.models, options.templates
-    server_test.CONTEXT = 320  # a prompt and few tokens: an answer without max_tokens takes what the context leaves
+    serving.use(options.mortar, options.models, options.templates)
+    serving.CONTEXT = 320  # a prompt and few tokens: an answer without max_tokens takes what the context leaves
     with tempfile.TemporaryDirectory() as folder:
-        server = server_test.Server(server_test.make_model(pathlib.Path(folder) / "small"), "--batch-size", 4)
+        server = serving.Server(serving.make_model(pathlib.Path(folder) / "small"), "--batch-size", 4)
         command = [sys.executable, "-m", "schemathesis.cli", "run", server.url + "/openapi.json", "--max-examples", str(options.examples),
                    "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
                    "--phases", "fuzzing", "--seed", str(options.seed), "--request-timeout", "60", "--no-color", "--workers", "2",

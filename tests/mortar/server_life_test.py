@@ -3,7 +3,7 @@
 
 usage: server_life_test.py MORTAR MODELS TEMPLATES
 
-Skipped as server_test.py, whose server it uses.
+Skipped as server_test.py.
 """
 import concurrent.futures
 import json
@@ -17,8 +17,9 @@ import tempfile
 import time
 import unittest
 
-import server_test
-from server_test import Server, make_model, openai
+import serving
+from server_test import openai  # skips where it is not installed
+from serving import Server, make_model
 
 
 class Life(unittest.TestCase):
@@ -76,14 +77,12 @@ class Life(unittest.TestCase):
         """While the model is loaded, the server is alive and not ready."""
         with tempfile.TemporaryDirectory() as folder:
             model = pathlib.Path(folder)
-            config = json.loads((server_test.MODELS / "dense-untied" / "config.json").read_text())
+            config = json.loads((serving.MODELS / "dense-untied" / "config.json").read_text())
             config |= {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12}  # takes a while to make
             (model / "config.json").write_text(json.dumps(config))
-            shutil.copy(server_test.MODELS / "dense-untied" / "tokenizer.json", model)
-            with socket.socket() as s:
-                s.bind(("127.0.0.1", 0))
-                port = s.getsockname()[1]
-            process = subprocess.Popen([server_test.MORTAR, "serve", str(model), "--device", "cpu", "--port", str(port), "--quiet", "--random-weights", "1"], stdout=subprocess.PIPE,
+            shutil.copy(serving.MODELS / "dense-untied" / "tokenizer.json", model)
+            port = serving.free_port()
+            process = subprocess.Popen([serving.MORTAR, "serve", str(model), "--device", "cpu", "--port", str(port), "--quiet", "--random-weights", "1"], stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, text=True)
             server = Server.__new__(Server)
             server.port = port
@@ -101,20 +100,20 @@ class Life(unittest.TestCase):
             self.assertEqual(seen[2][1]["error"]["code"], "loading")
 
     def test_what_cannot_start(self):
-        run = lambda *words: subprocess.run([server_test.MORTAR, "serve", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
+        run = lambda *words: subprocess.run([serving.MORTAR, "serve", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             s.listen()
-            done = run(server_test.MODELS / "dense-tied", "--device", "cpu", "--port", s.getsockname()[1])
+            done = run(serving.MODELS / "dense-tied", "--device", "cpu", "--port", s.getsockname()[1])
             self.assertEqual(done.returncode, 1)
             self.assertIn("127.0.0.1", done.stderr)
-        done = run(server_test.MODELS / "dense-tied", "--tls-cert", "x")
+        done = run(serving.MODELS / "dense-tied", "--tls-cert", "x")
         self.assertEqual(done.returncode, 2)
-        done = run(server_test.MODELS / "nothing", "--device", "cpu", "--port", 0)
+        done = run(serving.MODELS / "nothing", "--device", "cpu", "--port", 0)
         self.assertEqual(done.returncode, 1)
         self.assertIn("config.json", done.stderr)
 
 
 if __name__ == "__main__":
-    server_test.MORTAR, server_test.MODELS, server_test.TEMPLATES = (pathlib.Path(p).resolve() for p in sys.argv[1:4])
+    serving.use(*sys.argv[1:4])
     unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

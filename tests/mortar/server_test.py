@@ -7,17 +7,14 @@ The model's weights are random: what it answers means nothing, so tests force th
 (skipped) where the packages are not installed; MORTAR_REQUIRE_CLIENTS=1 makes that a failure.
 """
 import concurrent.futures
-import http.client
 import json
 import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 try:
@@ -27,8 +24,9 @@ except ImportError as error:
     print(f"skipped: {error}; scripts/test.sh --full installs it")
     sys.exit(1 if os.environ.get("MORTAR_REQUIRE_CLIENTS") == "1" else 77)
 
-MORTAR = MODELS = TEMPLATES = None
-CONTEXT = 2048
+import serving
+from serving import CONTEXT, Server, make_model
+
 NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
 WEATHER = {"type": "function", "function": {"name": "weather", "description": "Weather of a city", "parameters": {
     "type": "object", "properties": {"city": {"type": "string", "maxLength": 4}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
@@ -37,58 +35,6 @@ TIME = {"type": "function", "function": {"name": "time", "parameters": {"type": 
 SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}, "kind": {"enum": ["a", "b"]}}, "required": ["ok", "kind"],
           "additionalProperties": False}
 HELLO = [{"role": "user", "content": "What is the answer?"}]
-
-
-def make_model(folder, template="qwen3.jinja"):
-    """The small checkpoint with a published chat template."""
-    shutil.copytree(MODELS / "dense-untied", folder, ignore=shutil.ignore_patterns("golden"))
-    shutil.copy(TEMPLATES / template, folder / "chat_template.jinja")
-    config = json.loads((folder / "config.json").read_text()) | {"max_position_embeddings": 4096}  # its tokens are short
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
-
-
-class Server:
-    def __init__(self, model, *words, env=None):
-        variables = {k: v for k, v in os.environ.items() if not k.startswith("MORTAR_")} | (env or {})
-        self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([MORTAR, "serve", str(model), "--device", "cpu", "--port", "0", "--max-context", str(CONTEXT), "--quiet",
-                                         *map(str, words)], stdout=subprocess.PIPE, stderr=self.errors, env=variables, text=True)
-        line = self.process.stdout.readline()
-        found = re.match(r"ready: http://127\.0\.0\.1:(\d+)  (\S+)  context (\d+)  batch (\d+)\n", line)
-        if not found:
-            self.process.kill()
-            raise AssertionError(f"not ready: {line!r} {self.error_text()}")
-        self.port, self.name, self.batch = int(found[1]), found[2], int(found[4])
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def error_text(self):
-        self.errors.seek(0)
-        return self.errors.read().decode()
-
-    def get(self, path, method="GET", body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request(method, path, body, {"Content-Type": "application/json"} | (headers or {}))
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
-        return response.status, dict(response.getheaders()), text
-
-    def post(self, path, value, **headers):
-        status, _, text = self.get(path, "POST", json.dumps(value), headers)
-        return status, json.loads(text)
-
-    def metric(self, pattern):
-        found = re.search(r"(?m)^" + pattern + r"(?:\{[^}]*\})? (\S+)$", self.get("/metrics")[2])
-        return float(found[1]) if found else 0.0
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(30)
-        self.process.stdout.close()
-        text = self.error_text()
-        self.errors.close()
-        return code, text
 
 
 def joined(stream):
@@ -136,11 +82,7 @@ class WithServer(unittest.TestCase):
 
     def idle(self):
         """Waits until nothing runs."""
-        for _ in range(200):
-            if self.server.metric("mortar_requests_running") == 0 and self.server.metric("mortar_requests_waiting") == 0:
-                return
-            time.sleep(0.05)
-        self.fail("sequences still run")
+        self.assertTrue(self.server.idle(), "sequences still run")
 
 
 class Chat(WithServer):
@@ -432,5 +374,5 @@ class Coder(WithServer):
 
 
 if __name__ == "__main__":
-    MORTAR, MODELS, TEMPLATES = (pathlib.Path(p).resolve() for p in sys.argv[1:4])
+    serving.use(*sys.argv[1:4])
     unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -72,10 +72,15 @@ if(TARGET mortar_server)
   # decoding_test.cpp counts calls of Tokenizer::bytes.
   target_link_options(test_mortar_server PRIVATE LINKER:--wrap=_ZNK6mortar9Tokenizer5bytesEi)
   # The program with the packages of OpenAI and Anthropic, and requests made of its description: skipped where Python has them not.
-  foreach(part IN ITEMS test life_test fuzz)
+  # The others need Python alone: faults around it, kill -9, and a minute of 200 clients that come and go.
+  set(words_of_storm)
+  if(TESSERA_SANITIZE)
+    set(words_of_storm --sanitized --seconds 30 --pause 30)
+  endif()
+  foreach(part IN ITEMS test life_test fuzz faults_test restart_test storm)
     if(mortar_python)
       add_test(NAME mortar.server_${part} COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/server_${part}.py $<TARGET_FILE:mortar_command>
-                                                  ${CMAKE_CURRENT_LIST_DIR}/data/models ${CMAKE_CURRENT_LIST_DIR}/data/templates)
+                                                  ${CMAKE_CURRENT_LIST_DIR}/data/models ${CMAKE_CURRENT_LIST_DIR}/data/templates ${words_of_${part}})
       set_tests_properties(mortar.server_${part} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
     endif()
   endforeach()

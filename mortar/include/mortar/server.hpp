@@ -44,6 +44,14 @@ struct ServerOptions {
   std::function<void(const std::string&)> ready =
       {};                                             ///< is called with the address, the model and its sizes, one line
   std::function<void(const std::string&)> note = {};  ///< is told what went wrong, in lines; any thread
+  double min_memory = 0.05;                           ///< share of the host's memory that must be available for a new
+                                                      ///< request; 0: any
+  std::string memory_file = "/proc/meminfo";          ///< says how much is available, in this form
+  double step_limit = 120;  ///< seconds of a step of the engine, or 30 mean steps if that is longer; 0: no limit. Steps
+                            ///< may compile kernels: a first one that takes seconds is no fault
+  /// A step has not ended within the limit, and clients have been told: nothing but the end of the process helps. If it
+  /// returns, run() waits for the step, and throws.
+  std::function<void()> hung = {};
 };
 
 class Server {

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "mortar/errors.hpp"
+#include "text/json_writer.hpp"
+#include "text/utf8.hpp"
 
 namespace mortar {
 namespace {
@@ -31,7 +33,7 @@ void append_field(std::string& line, std::string_view name, std::string_view val
   line += ",\"";
   line += name;
   line += "\":";
-  append_json_string(line, value);
+  text::append_json_string(line, text::replace_invalid_utf8(value));  // paths are any bytes
 }
 
 void append_number(std::string& line, std::string_view name, std::uint64_t value) {
@@ -50,24 +52,6 @@ void append_milliseconds(std::string& line, std::string_view name, std::chrono::
 }
 
 }  // namespace
-
-void append_json_string(std::string& out, std::string_view text) {
-  out += '"';
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", byte);
-      out += code;
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-}
 
 AccessLog::AccessLog(std::string path, std::function<void(std::string_view)> sink)
     : path_(std::move(path)), sink_(std::move(sink)) {

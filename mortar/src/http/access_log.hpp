@@ -40,8 +40,4 @@ class AccessLog {
   int file_ = -1;
 };
 
-/// The text as a JSON string, with its quotes. Bytes that are not UTF-8 are allowed only as far as the reader allows
-/// them.
-void append_json_string(std::string& out, std::string_view text);
-
 }  // namespace mortar

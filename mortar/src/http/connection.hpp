@@ -23,9 +23,12 @@
 
 namespace mortar {
 
+class BodyMemory;
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Clock = std::chrono::steady_clock;
+  using TimePoint = Clock::time_point;
 
   /// The executor of the socket is a strand of its own.
   Connection(std::shared_ptr<ServerState> server, asio::ip::tcp::socket socket, const std::string& address, int port);
@@ -47,14 +50,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::awaitable<void> run();
   asio::awaitable<bool> serve_one();
   asio::awaitable<bool> read_head(std::optional<HttpFault>& fault);
-  asio::awaitable<bool> read_body(std::optional<HttpFault>& fault);
+  asio::awaitable<bool> read_body(BodyMemory& memory, std::optional<HttpFault>& fault);
   asio::awaitable<bool> call_handler(Exchange& x);
   asio::awaitable<bool> write_answer(Exchange& x);
   asio::awaitable<bool> write_fault(Exchange& x, const HttpFault& fault);
   asio::awaitable<bool> write(std::string data);
   asio::awaitable<void> linger();
   /// Until something has happened (true) or the time has come (false). Reads meanwhile.
-  asio::awaitable<bool> wait(Clock::time_point deadline);
+  asio::awaitable<bool> wait(TimePoint deadline);
 
   void start_reading();
   void wake() { timer_.cancel(); }

@@ -26,6 +26,8 @@ struct HttpRequest {
   std::string id;    ///< X-Request-Id of the client, or a new one; every answer repeats it
   std::string key;   ///< name of the API key, never the key; empty where none is needed
   std::string peer;  ///< the client's address and port
+  /// Counts the body in HttpOptions::body_memory as long as a copy of the request holds it.
+  std::shared_ptr<const void> memory{};
   /// The first header of that name, of which case is ignored; null: none.
   const std::string* header(std::string_view name) const;
   /// The value of {name} in the pattern of the route; empty if the pattern has none.
@@ -59,7 +61,7 @@ class HttpReply {
 /// Is called on a thread of the server and must not block for long. What it throws is logged and becomes a 500.
 using HttpHandler = std::function<void(HttpRequest, std::shared_ptr<HttpReply>)>;
 /// The body (JSON) of an answer that the server gives by itself: 404, 408, 413 and the like. `code` is a short
-/// identifier such as "body_too_large".
+/// identifier such as "body_too_large". Both are valid UTF-8, also where they repeat what a client has sent.
 using HttpErrorWriter = std::function<std::string(int status, std::string message, std::string_view code)>;
 
 struct ApiKey {
@@ -73,8 +75,8 @@ struct HttpOptions {
   std::string host = "127.0.0.1";  ///< an address, or a name that is resolved at the start
   int port = 8080;                 ///< 0: any free port
   int threads = 2;
-  std::size_t body_limit = std::size_t{32} << 20;    ///< bytes; more: 413
-  std::size_t body_memory = std::size_t{1} << 30;    ///< bytes of all bodies that are being received; more: 503
+  std::size_t body_limit = std::size_t{32} << 20;  ///< bytes; more: 413
+  std::size_t body_memory = std::size_t{1} << 30;  ///< bytes of all bodies, until their requests are let go; more: 503
   std::size_t header_limit = std::size_t{32} << 10;  ///< bytes of the request line and headers; more: 431, or 414
   std::size_t header_count = 100;                    ///< more: 431
   std::size_t max_connections = 2048;                ///< at this number a new one displaces an idle one, or gets a 503
@@ -83,6 +85,8 @@ struct HttpOptions {
   std::chrono::milliseconds read_timeout{30'000};    ///< of a body, and one second more per 64 KiB received
   std::chrono::milliseconds keep_alive{75'000};      ///< between requests; 0: one request per connection
   std::chrono::milliseconds write_timeout{30'000};   ///< for the client to read anything
+  std::size_t slowest_reader = 16 << 10;             ///< bytes per second; a slower client is disconnected: what is
+                                                     ///< written at a time has that long, and write_timeout
   std::chrono::milliseconds linger_timeout{2'000};   ///< unread input is discarded that long after a last answer
   std::chrono::milliseconds ping_interval{15'000};   ///< 0: no comments in silent streams
   std::size_t max_pending = std::size_t{256} << 10;  ///< bytes of events that wait for one client

@@ -15,6 +15,8 @@
 #include "connection.hpp"
 #include "mortar/errors.hpp"
 #include "server_state.hpp"
+#include "text/json_writer.hpp"
+#include "text/utf8.hpp"
 
 namespace mortar {
 namespace {
@@ -25,15 +27,15 @@ using Clock = Connection::Clock;
 /// OpenAI's shape of an error.
 std::string openai_error(int status, const std::string& message, std::string_view code) {
   std::string out = "{\"error\":{\"message\":";
-  append_json_string(out, message);
+  text::append_json_string(out, message);
   out += R"(,"type":)";
-  append_json_string(out, status == 401   ? "authentication_error"
-                          : status == 403 ? "permission_error"
-                          : status == 503 ? "unavailable_error"
-                          : status >= 500 ? "server_error"
-                                          : "invalid_request_error");
+  text::append_json_string(out, status == 401   ? "authentication_error"
+                                : status == 403 ? "permission_error"
+                                : status == 503 ? "unavailable_error"
+                                : status >= 500 ? "server_error"
+                                                : "invalid_request_error");
   out += R"(,"param":null,"code":)";
-  append_json_string(out, code);
+  text::append_json_string(out, code);
   return out + "}}";
 }
 
@@ -60,6 +62,10 @@ ServerState::ServerState(HttpOptions given)
   if (options.tls_cert.empty() != options.tls_key.empty())
     throw RequestError("expected a certificate and a key for TLS, found one of them only");
   if (!options.tls_cert.empty()) tls = make_server_tls(options.tls_cert, options.tls_key);
+}
+
+std::string ServerState::error_body(int status, std::string_view message, std::string_view code) const {
+  return write_error(status, text::replace_invalid_utf8(message), code);
 }
 
 class HttpServer::State {
@@ -152,7 +158,7 @@ void HttpServer::State::take(tcp::socket socket) {
 
 void HttpServer::State::reject(tcp::socket socket) {
   if (shared->tls) return;
-  const std::string body = shared->write_error(503, "too many connections", "too_many_connections");
+  const std::string body = shared->error_body(503, "too many connections", "too_many_connections");
   const HttpHeaders retry = {{"Retry-After", "1"}};
   std::string bytes;
   append_response_head(bytes, {503, "application/json", Framing::Length, body.size(), false, 11}, {&retry});

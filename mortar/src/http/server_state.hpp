@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "access_log.hpp"
@@ -28,6 +29,9 @@ struct ServerCounters {
 struct ServerState {
   explicit ServerState(HttpOptions given);
 
+  /// What write_error says; bytes of `message` that are no UTF-8 are replaced.
+  std::string error_body(int status, std::string_view message, std::string_view code) const;
+
   HttpOptions options;
   Router router;
   HttpErrorWriter write_error;
@@ -37,7 +41,7 @@ struct ServerState {
   bool on_loopback = false;                 ///< only programs of this machine can connect
   ServerCounters counters;
   std::atomic<bool> draining{false};
-  std::atomic<std::size_t> body_bytes{0};  ///< of bodies that are being received
+  std::atomic<std::size_t> body_bytes{0};  ///< of bodies whose requests are held (body_memory.hpp)
   /// Replies keep it alive: they post to it.
   std::shared_ptr<asio::io_context> loop;
 

@@ -35,8 +35,13 @@ void AnswerThread::deliver(Run::Arrived arrived) {
 }
 
 void AnswerThread::watch(const std::shared_ptr<Run>& run) {
-  const std::lock_guard lock(mutex_);
-  runs_.push_back(run);
+  std::optional<ApiError> last;
+  {
+    const std::lock_guard lock(mutex_);
+    runs_.push_back(run);
+    last = last_;
+  }
+  if (last) post([run, error = *last] { run->fail(error); });
 }
 
 void AnswerThread::post(std::function<void()> work) {
@@ -54,6 +59,7 @@ void AnswerThread::fail_all(const ApiError& error) {
     {
       const std::lock_guard lock(mutex_);
       runs = runs_;
+      last_ = error;
     }
     for (const auto& weak : runs)
       if (const auto run = weak.lock()) run->fail(error);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -22,11 +23,11 @@ class AnswerThread {
 
   /// From any thread.
   void deliver(Run::Arrived arrived);
-  /// The run's timeout begins, and fail_all() reaches it.
+  /// The run's timeout begins, and fail_all() reaches it, also one that was called before.
   void watch(const std::shared_ptr<Run>& run);
   /// Calls `work` on the thread.
   void post(std::function<void()> work);
-  /// All runs that have not ended fail; returns when that is done.
+  /// All runs that have not ended fail, and all that come later; returns when the former is done.
   void fail_all(const ApiError& error);
   std::size_t live();
 
@@ -41,6 +42,7 @@ class AnswerThread {
   std::vector<std::function<void()>> work_;
   std::vector<std::weak_ptr<Run>> runs_;
   bool ends_ = false;
+  std::optional<ApiError> last_;  ///< of fail_all()
   std::thread thread_;
 };
 

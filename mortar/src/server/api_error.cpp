@@ -65,7 +65,7 @@ std::string error_json(const ApiError& error, Dialect dialect) {
 HttpHeaders error_headers(const ApiError& error) {
   if (error.status != 503 && error.status != 429) return {};
   // Clients try again by themselves, which helps where the reason soon goes away.
-  const bool soon = error.code == "queue_full" || error.code == "loading";
+  const bool soon = error.code == "queue_full" || error.code == "low_memory" || error.code == "loading";
   return {{"Retry-After", error.code == "queue_full" ? "1" : "5"}, {"x-should-retry", soon ? "true" : "false"}};
 }
 

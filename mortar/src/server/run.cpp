@@ -53,12 +53,12 @@ void Run::submit(Engine& engine, const Deliver& deliver) {
       sequences_.push_back(id);
     }
   } catch (...) {
-    ended_ = true;
+    const bool told = ended_.exchange(true);
     cancel_all();
-    throw;
+    if (!told) throw;
   }
   metrics_.accepted(prompt_tokens_);
-  if (ended_) cancel_all();  // the client has gone meanwhile
+  if (ended_) cancel_all();  // it has been ended meanwhile
 }
 
 void Run::cancel_all() {

@@ -93,8 +93,9 @@ class Run : public std::enable_shared_from_this<Run> {
     std::chrono::steady_clock::time_point time;
   };
   using Deliver = std::function<void(Arrived)>;
-  /// Submits all prompts to the engine. Throws what submit() throws, with nothing left in the engine. `engine` must
-  /// outlive the run; its tokens are given to `deliver`, on the thread that steps.
+  /// Submits all prompts to the engine. Throws what submit() throws, with nothing left in the engine, unless the run
+  /// was ended before: its client knows. `engine` must outlive the run; its tokens are given to `deliver`, on the
+  /// thread that steps.
   void submit(Engine& engine, const Deliver& deliver);
 
   // On the thread of answers.

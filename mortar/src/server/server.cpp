@@ -1,6 +1,8 @@
 // The server from its start to its end: HTTP first, then the model, then the engine's loop, then the last answers.
 #include "mortar/server.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -13,12 +15,15 @@
 #include "mortar/errors.hpp"
 #include "server/routes.hpp"
 #include "server/service.hpp"
+#include "server/watchdog.hpp"
 #include "tessera/base/format.hpp"
+#include "text/utf8.hpp"
 
 namespace mortar {
 namespace {
 
 using tessera::concat;
+using namespace std::chrono_literals;
 
 /// The last part of the folder's path.
 std::string model_name(const ServerOptions& options, const std::string& folder) {
@@ -26,7 +31,7 @@ std::string model_name(const ServerOptions& options, const std::string& folder) 
   std::error_code error;
   const std::filesystem::path whole = std::filesystem::absolute(folder, error).lexically_normal();
   const std::string last = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
-  return last.empty() ? "model" : last;
+  return last.empty() ? "model" : text::replace_invalid_utf8(last);
 }
 
 /// What may wait for one client. The first events of a response repeat its tools, the last ones its whole answer
@@ -89,6 +94,9 @@ class Server::State {
     report_ready();
     const auto served = service_.served_or_null();
     std::jthread engine([&](const std::stop_token& stop) { serve_engine(served->engine, stop); });
+    const server::Watchdog watchdog(
+        options_.step_limit, [&] { return served->engine.stats(); },
+        [this](double seconds, const EngineStats& stats) { give_up_step(seconds, stats); });
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return drains_ || failure_ != nullptr; });
@@ -96,17 +104,19 @@ class Server::State {
     const bool complete = !failed() && end_answers();
     if (failed()) fail_answers({500, "the engine has failed", "", "engine_failed"});
     engine.request_stop();
+    if (hangs_ && options_.hung) options_.hung();
     engine.join();
     http_.stop();
-    if (failure_ != nullptr) std::rethrow_exception(failure_);
+    if (failed()) std::rethrow_exception(failure());
     return complete;
   }
 
  private:
-  bool failed() {
+  std::exception_ptr failure() {
     const std::lock_guard lock(mutex_);
-    return failure_ != nullptr;
+    return failure_;
   }
+  bool failed() { return failure() != nullptr; }
 
   void serve_engine(Engine& engine, const std::stop_token& stop) {
     try {
@@ -119,10 +129,31 @@ class Server::State {
     }
   }
 
-  /// No new requests; true if all answers end within the time.
+  /// A step does not end. Its thread cannot be stopped.
+  void give_up_step(double seconds, const EngineStats& s) {
+    const std::string state =
+        concat("a step of the engine has not ended within ", seconds, " s: steps ", s.steps, ", running ", s.running,
+               ", waiting ", s.waiting, " (", s.waiting_tokens, " tokens), pages held ", s.held_pages, ", cached ",
+               s.cached_pages, ", of ", s.total_pages, ", answers ", service_.answers().live(), ", connections ",
+               http_.stats().connections);
+    if (options_.note) options_.note(state);
+    service_.set_broken();
+    hangs_ = true;
+    const std::lock_guard lock(mutex_);
+    if (failure_ == nullptr) failure_ = std::make_exception_ptr(ModelError(state));
+    changed_.notify_all();
+  }
+
+  /// No new requests; true if all answers end within the time. Returns early if the engine fails.
   bool end_answers() {
     http_.stop_accepting();
-    if (http_.drain(milliseconds(options_.drain))) return true;
+    const auto end = std::chrono::steady_clock::now() + milliseconds(options_.drain);
+    for (auto left = milliseconds(options_.drain); !failed();) {
+      if (http_.drain(std::clamp(left, 0ms, 50ms))) return true;
+      left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+      if (left <= 0ms) break;
+    }
+    if (failed()) return false;
     fail_answers(
         {503,
          concat("the server is shutting down, and the answer was not complete within ", options_.drain, " seconds"), "",
@@ -132,7 +163,7 @@ class Server::State {
   void fail_answers(const server::ApiError& error) {
     service_.answers().fail_all(error);
     http_.stop_accepting();
-    (void)http_.drain(std::chrono::seconds(2));  // for the errors to be read
+    (void)http_.drain(2s);  // for the errors to be read
   }
 
   void report_ready() {
@@ -153,6 +184,7 @@ class Server::State {
   std::condition_variable changed_;
   bool drains_ = false;
   std::exception_ptr failure_;
+  std::atomic<bool> hangs_{false};
 };
 
 Server::Server(Engine engine, const ServerOptions& options)

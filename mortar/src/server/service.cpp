@@ -57,6 +57,7 @@ Service::Service(const ServerOptions& options, std::string model)
       model_(std::move(model)),
       created_(wall_clock()),
       metrics_(model_, options.vllm_metrics ? MetricNames::Vllm : MetricNames::Mortar),
+      memory_(options.memory_file, options.min_memory),
       answers_(options.timeout),
       workers_(kWorkers) {}
 
@@ -95,6 +96,10 @@ void Service::count_unknown(const Generation& generation) {
 }
 
 void Service::handle(std::shared_ptr<HttpReply> reply, Dialect dialect, std::function<void()> work) {
+  if (memory_.low()) {
+    metrics_.rejected("low_memory");
+    return send_error(*reply, {503, "the host has almost no memory left; try again later", "", "low_memory"}, dialect);
+  }
   const bool taken = workers_.post([this, reply, dialect, work = std::move(work)] {
     if (reply->gone()) return;
     try {
@@ -129,11 +134,12 @@ void Service::start(const std::shared_ptr<Served>& served, std::vector<RunPrompt
   if (writer_options.generation.return_ids) writer_options.prompt_ids = prompts[0].request.ids;
   const std::shared_ptr<HttpReply> reply = writer_options.reply;
   auto run = std::make_shared<Run>(served->tokenizer, std::move(prompts), writer(std::move(writer_options)), metrics_);
+  // Before it is submitted: if the engine fails meanwhile, its client is told as all others.
+  answers_.watch(run);
   run->submit(served->engine, [this](Run::Arrived arrived) { answers_.deliver(std::move(arrived)); });
   reply->on_gone([weak = std::weak_ptr(run)] {
     if (const auto gone = weak.lock()) gone->abandon();
   });
-  answers_.watch(run);
   answers_.post([run] { run->begin(); });
 }
 

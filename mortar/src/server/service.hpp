@@ -13,6 +13,7 @@
 #include "mortar/server.hpp"
 #include "server/answer_thread.hpp"
 #include "server/grammar_cache.hpp"
+#include "server/host_memory.hpp"
 #include "server/metrics.hpp"
 #include "server/parse.hpp"
 #include "server/workers.hpp"
@@ -86,6 +87,7 @@ class Service {
   std::shared_ptr<Served> served_;  // guarded by mutex_
   std::atomic<bool> draining_{false}, broken_{false};
   ServerMetrics metrics_;
+  HostMemory memory_;
   AnswerThread answers_;
   Workers workers_;  // last: its threads use the rest
 };

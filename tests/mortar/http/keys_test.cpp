@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "http/api_keys.hpp"
 #include "mortar/http/test_server.hpp"
 
 namespace mortar::test {
@@ -40,6 +41,13 @@ TEST(HttpKeys, Required) {
   EXPECT_EQ(s.ask(post("/echo", "{}")).status, 401);
   EXPECT_EQ(s.ask(post("/echo", "{}", "Authorization: Bearer key-1\r\n")).status, 200);
   EXPECT_THAT(s.log(), Not(HasSubstr("key-")));
+}
+
+TEST(HttpKeys, AllOfAKeyIsCompared) {
+  const KeyRing ring({{"one", "key-1"}, {"two", "key-2"}});
+  for (int i = 3; i < 3000; ++i) EXPECT_EQ(ring.find("key-" + std::to_string(i)), nullptr) << i;
+  ASSERT_NE(ring.find("key-2"), nullptr);
+  EXPECT_EQ(*ring.find("key-2"), "two");
 }
 
 class KeyFile : public ::testing::Test {

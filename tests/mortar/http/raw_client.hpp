@@ -16,10 +16,11 @@
 #include <string_view>
 #include <utility>
 
+#include "mortar/eventually.hpp"
+
 namespace mortar::test {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kPatience = 10'000;  ///< milliseconds after which a test gives up waiting
 
 class RawClient {
  public:

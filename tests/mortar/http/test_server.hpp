@@ -11,24 +11,16 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "http/http.hpp"
+#include "mortar/eventually.hpp"
 #include "mortar/http/raw_client.hpp"
 
 namespace mortar::test {
 
 using namespace std::chrono_literals;
-
-/// Waits until the condition holds, at most kPatience.
-inline bool eventually(const std::function<bool()>& condition) {
-  const auto end = Clock::now() + std::chrono::milliseconds(kPatience);
-  while (!condition()) {
-    if (Clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
 
 inline HttpOptions test_options() {
   HttpOptions options;
@@ -55,6 +47,11 @@ class TestServer {
       reply->begin_stream();
       reply->event("first");
     });
+    // Is kept, with its body, until let_go().
+    server.route("POST", "/hold", [this](HttpRequest r, auto reply) {
+      const std::lock_guard lock(mutex_);
+      held_.emplace_back(std::move(r), std::move(reply));
+    });
     // The test itself answers: see answer().
     server.route("POST", "/wait", [this](HttpRequest, auto reply) { keep(std::move(reply)); });
     server.route("GET", "/wait", [this](HttpRequest, auto reply) { keep(std::move(reply)); });
@@ -75,6 +72,15 @@ class TestServer {
   std::size_t waiting() const {
     const std::lock_guard lock(mutex_);
     return waiting_.size();
+  }
+  std::size_t held() const {
+    const std::lock_guard lock(mutex_);
+    return held_.size();
+  }
+  void let_go() {
+    std::vector<std::pair<HttpRequest, std::shared_ptr<HttpReply>>> held;
+    const std::lock_guard lock(mutex_);
+    held.swap(held_);
   }
   RawClient connect(int receive_buffer = 0) { return RawClient(server.port(), receive_buffer); }
   /// One request on a connection of its own.
@@ -112,6 +118,7 @@ class TestServer {
   mutable std::mutex mutex_;
   std::condition_variable came_;
   std::vector<std::shared_ptr<HttpReply>> waiting_;
+  std::vector<std::pair<HttpRequest, std::shared_ptr<HttpReply>>> held_;
   std::string log_;
 
  public:

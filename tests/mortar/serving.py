@@ -1,0 +1,105 @@
+"""A running `mortar serve` with a small model on the CPU: what the tests of the server share."""
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+MORTAR = MODELS = TEMPLATES = None
+CONTEXT = 2048
+
+
+def use(mortar, models, templates):
+    """The paths that tests get from CMake: the program, and the folders tests/mortar/data/models and templates."""
+    global MORTAR, MODELS, TEMPLATES
+    MORTAR, MODELS, TEMPLATES = (pathlib.Path(p).resolve() for p in (mortar, models, templates))
+
+
+def make_model(folder, template="qwen3.jinja"):
+    """The small checkpoint with a published chat template."""
+    shutil.copytree(MODELS / "dense-untied", folder, ignore=shutil.ignore_patterns("golden"))
+    shutil.copy(TEMPLATES / template, folder / "chat_template.jinja")
+    config = json.loads((folder / "config.json").read_text()) | {"max_position_embeddings": 4096}  # its tokens are short
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def command(model, *words, port=0):
+    return [str(MORTAR), "serve", str(model), "--device", "cpu", "--port", str(port), "--max-context", str(CONTEXT), "--quiet", *map(str, words)]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """`mortar serve` on a free port of the loopback interface, once it is ready."""
+
+    def __init__(self, model, *words, env=None):
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("MORTAR_")} | (env or {})
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(command(model, *words), stdout=subprocess.PIPE, stderr=self.errors, env=variables, text=True)
+        line = self.process.stdout.readline()
+        found = re.match(r"ready: http://127\.0\.0\.1:(\d+)  (\S+)  context (\d+)  batch (\d+)\n", line)
+        if not found:
+            self.process.kill()
+            raise AssertionError(f"not ready: {line!r} {self.error_text()}")
+        self.port, self.name, self.batch = int(found[1]), found[2], int(found[4])
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def error_text(self):
+        self.errors.seek(0)
+        return self.errors.read().decode()
+
+    def get(self, path, method="GET", body=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request(method, path, body, {"Content-Type": "application/json"} | (headers or {}))
+        response = connection.getresponse()
+        text = response.read().decode()
+        connection.close()
+        return response.status, dict(response.getheaders()), text
+
+    def post(self, path, value, **headers):
+        status, _, text = self.get(path, "POST", json.dumps(value), headers)
+        return status, json.loads(text)
+
+    def metric(self, pattern):
+        found = re.search(r"(?m)^" + pattern + r"(?:\{[^}]*\})? (\S+)$", self.get("/metrics")[2])
+        return float(found[1]) if found else 0.0
+
+    def state(self):
+        return json.loads(self.get("/state")[2])
+
+    def idle(self, seconds=10):
+        """Waits until nothing runs; false if that does not happen."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            state = self.state()
+            if state["running"] == 0 and state["waiting"] == 0:
+                return True
+            time.sleep(0.05)
+        return False
+
+    def files(self):
+        """Open files of the process."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def memory(self):
+        """Bytes of the process that are in memory."""
+        return int(re.search(r"VmRSS:\s+(\d+) kB", pathlib.Path(f"/proc/{self.process.pid}/status").read_text())[1]) * 1024
+
+    def stop(self, seconds=30):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(seconds)
+        self.process.stdout.close()
+        text = self.error_text()
+        self.errors.close()
+        return code, text

@@ -7,18 +7,18 @@ The model's weights are random: what it answers means nothing, so tests force th
 (skipped) where the packages are not installed; MORTAR_REQUIRE_CLIENTS=1 makes that a failure.
 """
 import concurrent.futures
-import http.client
 import json
 import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+import small_server
 
 try:
     import anthropic
@@ -40,55 +40,12 @@ HELLO = [{"role": "user", "content": "What is the answer?"}]
 
 
 def make_model(folder, template="qwen3.jinja"):
-    """The small checkpoint with a published chat template."""
-    shutil.copytree(MODELS / "dense-untied", folder, ignore=shutil.ignore_patterns("golden"))
-    shutil.copy(TEMPLATES / template, folder / "chat_template.jinja")
-    config = json.loads((folder / "config.json").read_text()) | {"max_position_embeddings": 4096}  # its tokens are short
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
+    return small_server.make_model(folder, (MORTAR, MODELS, TEMPLATES), template)
 
 
-class Server:
+class Server(small_server.Server):
     def __init__(self, model, *words, env=None):
-        variables = {k: v for k, v in os.environ.items() if not k.startswith("MORTAR_")} | (env or {})
-        self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([MORTAR, "serve", str(model), "--device", "cpu", "--port", "0", "--max-context", str(CONTEXT), "--quiet",
-                                         *map(str, words)], stdout=subprocess.PIPE, stderr=self.errors, env=variables, text=True)
-        line = self.process.stdout.readline()
-        found = re.match(r"ready: http://127\.0\.0\.1:(\d+)  (\S+)  context (\d+)  batch (\d+)\n", line)
-        if not found:
-            self.process.kill()
-            raise AssertionError(f"not ready: {line!r} {self.error_text()}")
-        self.port, self.name, self.batch = int(found[1]), found[2], int(found[4])
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def error_text(self):
-        self.errors.seek(0)
-        return self.errors.read().decode()
-
-    def get(self, path, method="GET", body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request(method, path, body, {"Content-Type": "application/json"} | (headers or {}))
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
-        return response.status, dict(response.getheaders()), text
-
-    def post(self, path, value, **headers):
-        status, _, text = self.get(path, "POST", json.dumps(value), headers)
-        return status, json.loads(text)
-
-    def metric(self, pattern):
-        found = re.search(r"(?m)^" + pattern + r"(?:\{[^}]*\})? (\S+)$", self.get("/metrics")[2])
-        return float(found[1]) if found else 0.0
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(30)
-        self.process.stdout.close()
-        text = self.error_text()
-        self.errors.close()
-        return code, text
+        super().__init__((MORTAR, MODELS, TEMPLATES), model, "--max-context", CONTEXT, *words, env=env)
 
 
 def joined(stream):
@@ -135,12 +92,7 @@ class WithServer(unittest.TestCase):
         return self.client.chat.completions.create(**({"model": self.server.name, "messages": HELLO, "max_tokens": 12, "seed": 1} | fields))
 
     def idle(self):
-        """Waits until nothing runs."""
-        for _ in range(200):
-            if self.server.metric("mortar_requests_running") == 0 and self.server.metric("mortar_requests_waiting") == 0:
-                return
-            time.sleep(0.05)
-        self.fail("sequences still run")
+        self.server.idle()
 
 
 class Chat(WithServer):

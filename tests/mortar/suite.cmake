@@ -76,6 +76,14 @@ if(TARGET mortar_server)
       set_tests_properties(mortar.server_${part} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
     endif()
   endforeach()
+  # The page in Chromium, and the files of mortar/deploy with the programs that read them: skipped where these are not installed.
+  foreach(part IN ITEMS page proxy)
+    if(mortar_python)
+      add_test(NAME mortar.${part} COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/${part}_test.py $<TARGET_FILE:mortar_command>
+                                           ${CMAKE_CURRENT_LIST_DIR}/data/models ${CMAKE_CURRENT_LIST_DIR}/data/templates ${CMAKE_CURRENT_BINARY_DIR}/mortar-${part})
+      set_tests_properties(mortar.${part} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+    endif()
+  endforeach()
 endif()
 
 if(TARGET mortar_engine)

@@ -216,7 +216,8 @@ std::int64_t Arguments::bytes(std::string_view option) const {
   std::string_view digits = given;
   std::int64_t unit = 1;
   constexpr std::string_view kUnits = "KMG";
-  if (const std::size_t at = digits.empty() ? kUnits.npos : kUnits.find(static_cast<char>(digits.back() & ~0x20)); at != kUnits.npos) {
+  if (const std::size_t at = digits.empty() ? kUnits.npos : kUnits.find(static_cast<char>(digits.back() & ~0x20));
+      at != kUnits.npos) {
     unit = std::int64_t{1} << (10 * (at + 1));
     digits.remove_suffix(1);
   }

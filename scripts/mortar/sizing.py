@@ -45,7 +45,8 @@ def plan(mortar, folder, gigabytes, batch):
 
 def cell(mortar, folder, gigabytes):
     """The longest context, and as many answers at a time as the cache has room for."""
-    for batch in BATCHES:
+    room = plan(mortar, folder, gigabytes, 1)["cache_tokens"] // ANSWER  # of steps of one sequence: less for more
+    for batch in [b for b in BATCHES if b <= room] or [1]:
         found = plan(mortar, folder, gigabytes, batch)
         if found["cache_tokens"] >= batch * ANSWER:
             return f"{min(found['max_context'], found['cache_tokens']) // 1024} k, {batch}"

@@ -94,6 +94,8 @@ if(TARGET mortar_engine)
   add_test(NAME mortar.command COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli_test.py $<TARGET_FILE:mortar_command>
            ${CMAKE_CURRENT_LIST_DIR}/data/models)
   set_tests_properties(mortar.command PROPERTIES LABELS unit)
+  add_test(NAME mortar.sizing COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/mortar/sizing.py $<TARGET_FILE:mortar_command> --check)
+  set_tests_properties(mortar.sizing PROPERTIES LABELS tools)
   if(TARGET mortar_http)
     add_test(NAME mortar.load_command COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/load/load_command_test.py
                                               $<TARGET_FILE:mortar_command>)

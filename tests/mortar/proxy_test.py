@@ -75,6 +75,14 @@ class Proxy:
     """`kind` is nginx or haproxy; `ports` are those of the servers."""
 
     def __init__(self, kind, shape, ports):
+        for attempt in range(3):
+            try:
+                return self.start(kind, shape, ports)
+            except AssertionError:  # another program may have taken the port
+                if attempt == 2:
+                    raise
+
+    def start(self, kind, shape, ports):
         self.port = free_port()
         folder = FOLDER / f"{kind}-{shape}-{self.port}"
         shutil.rmtree(folder, ignore_errors=True)
@@ -102,8 +110,11 @@ class Proxy:
             if self.process.poll() is not None:
                 break
             time.sleep(0.02)
+        self.process.kill()
+        self.process.wait()
         self.output.seek(0)
-        raise AssertionError(f"{kind} does not start: {self.output.read()}")
+        with self.output:
+            raise AssertionError(f"{kind} does not start: {self.output.read()}")
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -149,16 +160,21 @@ class Proxy:
 
 def setUpModule():
     """A certificate, keys, a model."""
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=mortar.example.org",
-                    "-addext", "subjectAltName=IP:127.0.0.1,DNS:mortar.example.org", "-keyout", FOLDER / "key.pem", "-out", FOLDER / "certificate.pem"],
-                   check=True, capture_output=True)
-    (FOLDER / "both.pem").write_text((FOLDER / "certificate.pem").read_text() + (FOLDER / "key.pem").read_text())
+    if find("openssl"):
+        make_certificate()
     (FOLDER / "keys").write_text("alice secret-a\n")
     shutil.rmtree(FOLDER / "small", ignore_errors=True)
     make_model(FOLDER / "small", PROGRAMS)
 
 
-def start(port, *words):
+def make_certificate():
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=mortar.example.org",
+                    "-addext", "subjectAltName=IP:127.0.0.1,DNS:mortar.example.org", "-keyout", FOLDER / "key.pem", "-out", FOLDER / "certificate.pem"],
+                   check=True, capture_output=True)
+    (FOLDER / "both.pem").write_text((FOLDER / "certificate.pem").read_text() + (FOLDER / "key.pem").read_text())
+
+
+def start(port=0, *words):
     return Server(PROGRAMS, FOLDER / "small", "--port", port, "--api-key-file", FOLDER / "keys", "--drain", 20, "--max-context", 2048, *words)
 
 
@@ -170,7 +186,7 @@ class One:
     def setUpClass(cls):
         cls.log = FOLDER / f"{cls.kind}-log"
         cls.log.unlink(missing_ok=True)
-        cls.server = start(free_port(), "--log", cls.log)
+        cls.server = start(0, "--log", cls.log)
         cls.proxy = Proxy(cls.kind, "one", [cls.server.port])
         for _ in range(200):  # HAProxy asks /ready first
             if cls.proxy.get("/ready")[0] == 200:
@@ -240,7 +256,7 @@ class Replicas:
 
     @classmethod
     def setUpClass(cls):
-        cls.servers = [start(free_port()) for _ in range(2)]
+        cls.servers = [start() for _ in range(2)]
         cls.proxy = Proxy(cls.kind, "replicas", [s.port for s in cls.servers])
 
     @classmethod
@@ -328,14 +344,22 @@ class Replicas:
         self.assertEqual(failed, [])
 
     def test_no_server(self):
-        for shape, ports in (("replicas", [free_port(), free_port()]), ("one", [free_port()])):
-            proxy = Proxy(self.kind, shape, ports)
-            try:
-                status, headers, text = proxy.get("/v1/models")
-                self.assertEqual((status, headers["Retry-After"], headers["Content-Type"]), (503, "2", "application/json"))
-                self.assertEqual(json.loads(text)["error"]["code"], "unavailable")
-            finally:
-                proxy.stop()
+        with contextlib.ExitStack() as stack:
+            taken = [stack.enter_context(socket.socket()) for _ in range(2)]
+            for s in taken:
+                s.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else will
+            ports = [s.getsockname()[1] for s in taken]
+            for shape, count in (("replicas", 2), ("one", 1)):
+                self.check_no_server(shape, ports[:count])
+
+    def check_no_server(self, shape, ports):
+        proxy = Proxy(self.kind, shape, ports)
+        try:
+            status, headers, text = proxy.get("/v1/models")
+            self.assertEqual((status, headers["Retry-After"], headers["Content-Type"]), (503, "2", "application/json"))
+            self.assertEqual(json.loads(text)["error"]["code"], "unavailable")
+        finally:
+            proxy.stop()
 
 
 @needs("nginx", "openssl")
@@ -397,7 +421,7 @@ class Rules(unittest.TestCase):
 
     def test_the_metrics_are_there(self):
         """Every metric of the rules is one that a server has."""
-        server = start(free_port())
+        server = start()
         ask = lambda value: server.post("/v1/completions", value, **SECRET)[0]
         self.assertEqual([ask({"prompt": "a", "max_tokens": 3}), ask({"prompt": "a", "max_tokens": -1})], [200, 400])
         have = set(re.findall(r"^(mortar_\w+)", server.get("/metrics")[2], re.M))

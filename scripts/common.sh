@@ -54,22 +54,26 @@ need_to_fuzz() {
   need "libclang-rt-$1-dev" "/usr/lib/llvm-$1/lib/clang/$1/lib/linux/libclang_rt.fuzzer-$(uname -m).a"
 }
 
+# Runs a command as root, with sudo if need be.
+as_root() {
+  [ "$(id -u)" = 0 ] && { "$@"; return; }
+  command -v sudo >/dev/null || die "this has to be run as root, and there is no sudo: $*"
+  sudo "$@"
+}
+
 # Installs what `need` found missing; without apt-get, permissions or network it prints what to do instead.
 install_missing() {
   [ ${#missing[@]} -gt 0 ] || return 0
-  local command="apt-get install -y --no-install-recommends ${missing[*]}" as_root=()
+  local command="apt-get install -y --no-install-recommends ${missing[*]}"
   [ "${may_install:-yes}" = yes ] || die "missing: ${missing[*]}. Install them with: sudo $command"
   command -v apt-get >/dev/null ||
     die "missing (named as in Debian): ${missing[*]}. There is no apt-get here; install their equivalents and run this again."
-  if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || die "missing: ${missing[*]}. As root, run: $command"
-    as_root=(sudo)
-  fi
+  [ "$(id -u)" = 0 ] || command -v sudo >/dev/null || die "missing: ${missing[*]}. As root, run: $command"
   say "installing Debian packages: ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
-  "${as_root[@]}" apt-get update -q -o Acquire::Retries=3 ||
+  as_root apt-get update -q -o Acquire::Retries=3 ||
     die "apt-get update failed. Is there a network, and does /etc/apt name a mirror that can be reached? (behind a proxy: export http_proxy=...)"
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" ||
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" ||
     die "apt-get could not install all of: ${missing[*]}. Debian 12 and Ubuntu 24.04 have them (Ubuntu: component universe); see its message above."
   missing=()
 }

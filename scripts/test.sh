@@ -52,7 +52,7 @@ if wanted lint; then
 fi
 if [ $full = yes ]; then need clang-format-16 clang-format-16; fi
 if [ $full = yes ] || wanted docs; then need python3-venv py:ensurepip; fi
-if [ $full = yes ]; then need prometheus promtool; fi
+if [ $full = yes ]; then need openssl openssl; fi
 install_missing
 jobs=${jobs:-$(default_jobs)}
 
@@ -183,7 +183,50 @@ get_text_packages() {
     die "pip could not install ${pins[*]} $vocabulary. Is there a network? (a mirror: PIP_INDEX_URL; a proxy: https_proxy)"
   echo "${pins[*]} $vocabulary" >"$done_file"
 }
-[ $full = no ] || { get_nvidia_packages && get_text_packages; }
+
+# What the page of the server is tested in: Debian's package, which starts nothing (120 MB, a minute). Ubuntu has a snap alone.
+get_chromium() {
+  command -v chromium >/dev/null && return
+  is_package() { apt-cache show chromium 2>/dev/null | grep -q '^Filename:.*chromium' && ! apt-cache depends chromium | grep -q snapd; }
+  is_package || { [ "${may_install:-yes}" = yes ] && as_root apt-get update -q -o Acquire::Retries=3; } || true
+  if is_package; then
+    need chromium chromium
+    install_missing
+  else
+    export MORTAR_NO_CHROMIUM="the system has no package chromium"
+    say "the page of the server is not tested: $MORTAR_NO_CHROMIUM"
+  fi
+}
+
+# Programs that Debian packages as services, which are neither installed nor started: apt finds and fetches the packages
+# that are missing here, and they are unpacked into the cache (some MB, seconds). A script for each program names the
+# libraries.
+get_debian_programs() {
+  local cache=${TESSERA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}/debian-programs packages=() pair name path libraries
+  for pair in nginx:nginx haproxy:haproxy promtool:prometheus systemd-analyze:systemd; do
+    PATH=$PATH:/usr/sbin command -v "${pair%:*}" >/dev/null || packages+=("${pair#*:}")
+  done
+  [ ${#packages[@]} -gt 0 ] || return 0
+  export PATH=$cache/bin:$PATH
+  [ "$(cat "$cache/packages" 2>/dev/null)" != "${packages[*]}" ] || return 0
+  say "unpacking Debian packages into $cache: ${packages[*]}"
+  [ "${may_install:-yes}" = yes ] || die "missing: ${packages[*]}. Without --no-install they are unpacked into $cache"
+  rm -rf "$cache" && mkdir -p "$cache/archives/partial" "$cache/bin" "$cache/root"
+  fetch() { apt-get install -y -q --no-install-recommends --download-only -o Acquire::Retries=3 -o Debug::NoLocking=1 -o "Dir::Cache::archives=$cache/archives" "${packages[@]}"; }
+  fetch || { as_root apt-get update -q -o Acquire::Retries=3 && fetch; } || die "apt-get could not fetch ${packages[*]}; see its message above"
+  for path in "$cache"/archives/*.deb; do dpkg-deb -x "$path" "$cache/root" || die "$path cannot be unpacked"; done
+  libraries=$(find "$cache/root" -name '*.so*' -printf '%h\n' | sort -u | paste -sd:)
+  for pair in nginx:nginx haproxy:haproxy promtool:prometheus systemd-analyze:systemd; do
+    name=${pair%:*}
+    path=$(find "$cache/root" -type f -perm -u+x -path "*bin/$name" | head -1)
+    [ -z "$path" ] || printf '#!/bin/sh\nSYSTEMD_UNIT_PATH=%s: LD_LIBRARY_PATH=%s exec %s "$@"\n' \
+      "$cache/root/lib/systemd/system:$cache/root/usr/lib/systemd/system" "$libraries" "$path" >"$cache/bin/$name"
+  done
+  chmod +x "$cache"/bin/*
+  rm -rf "$cache/archives"
+  echo "${packages[*]}" >"$cache/packages"
+}
+[ $full = no ] || { get_nvidia_packages && get_text_packages && get_chromium && get_debian_programs; }
 
 # The kernels of the benchmarks, 500 of them, are compiled and tested by the long tests (part kernels).
 do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} -DTESSERA_BUILD_GENERALITY=OFF
@@ -191,7 +234,7 @@ do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} -DTES
 # Not here: model checks that take long with the sanitizers (part models of the long tests; other exhaustive searches run), pages of commands, what
 # the assembler makes of kernels, and whole models whose numbers are compared. The command, the examples and the tests of
 # the kernel library have few pointers of their own. The long tests (part sanitizers) watch what is left out.
-do_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "-LE structure|consumer|tileiras|reject -E ^Model.*AtRandom|^ModelFailures|^ModelGraphs.(On|Leases|FailuresOf)|^pages|/GpuCode|/PublishedSizes|^NearTies|/ExpertLayer|^MortarSampler.Draws|^mortar[.](command|load_command|server_fuzz)" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF -DTESSERA_BUILD_KERNEL_TESTS=OFF -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_EXAMPLES=OFF
+do_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "-LE structure|consumer|tileiras|reject -E ^Model.*AtRandom|^ModelFailures|^ModelGraphs.(On|Leases|FailuresOf)|^pages|/GpuCode|/PublishedSizes|^NearTies|/ExpertLayer|^MortarSampler.Draws|^mortar[.](command|load_command|server_fuzz|page|proxy|sizing)" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF -DTESSERA_BUILD_KERNEL_TESTS=OFF -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_EXAMPLES=OFF
 TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency" -DTESSERA_BUILD_GPU_TESTS=OFF
 do_long
 do_lint

@@ -211,6 +211,24 @@ double Arguments::number(std::string_view option, double lowest, double highest)
   return number_of(option, text(option), lowest, highest, "a number");
 }
 
+std::int64_t Arguments::bytes(std::string_view option) const {
+  const std::string given = text(option);
+  std::string_view digits = given;
+  std::int64_t unit = 1;
+  constexpr std::string_view kUnits = "KMG";
+  if (const std::size_t at = digits.empty() ? kUnits.npos : kUnits.find(static_cast<char>(digits.back() & ~0x20));
+      at != kUnits.npos) {
+    unit = std::int64_t{1} << (10 * (at + 1));
+    digits.remove_suffix(1);
+  }
+  constexpr std::int64_t kMost = std::int64_t{1} << 32;
+  std::int64_t count = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  if (error != std::errc() || end != digits.data() + digits.size() || count < 1 || count > kMost)
+    wrong_value(option, "a number of bytes as 32M", given);
+  return count * unit;
+}
+
 std::vector<std::int64_t> Arguments::integers(std::string_view option, std::int64_t lowest,
                                               std::int64_t highest) const {
   const std::string list = text(option);

@@ -114,6 +114,8 @@ class Arguments {
   // Numbers; UsageError unless all of the text is a number of the range, bounds included.
   std::int64_t integer(std::string_view option, std::int64_t lowest, std::int64_t highest) const;
   double number(std::string_view option, double lowest, double highest) const;
+  /// A number of bytes, at least 1, with K, M or G behind it for powers of 1024.
+  std::int64_t bytes(std::string_view option) const;
   /// A list separated by commas.
   std::vector<std::int64_t> integers(std::string_view option, std::int64_t lowest, std::int64_t highest) const;
   bool quiet() const { return flag("--quiet"); }

@@ -1,4 +1,5 @@
 // mortar info: what a model is, how large it is, and what fits into the memory of the device.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,10 @@ namespace THIS_FILE {
 using nlohmann::ordered_json;
 using tessera::concat;
 
-constexpr Option kOptions[] = {{"--json", nullptr, "the answer as one JSON object"}};
+constexpr Option kOptions[] = {
+    {"--json", nullptr, "the answer as one JSON object"},
+    {"--memory", "BYTES", "plans for a device with so much memory, as 79G, instead of one of this machine"},
+};
 
 struct Info {
   std::string name;
@@ -26,6 +30,7 @@ struct Info {
   DeviceMemory memory;
   KvType kv_type = KvType::Bf16;
   MemoryPlan plan;
+  std::int64_t cache_tokens = 0;  ///< of the KV cache of an engine with this batch: what all else leaves, whole pages
 };
 
 Info gather(const Arguments& arguments) {
@@ -42,14 +47,24 @@ Info gather(const Arguments& arguments) {
     for (const auto& file : checkpoint.files()) info.file_bytes += static_cast<std::int64_t>(file->size());
   }
   info.size = model_size(info.config);
-  const tessera::Device device = options.device ? *options.device : tessera::default_device();
   PlanRequest request;
-  request.device = info.device = device.name();
-  request.memory = info.memory = device_memory(device);
+  if (arguments.has("--memory")) {
+    info.device = "a device";
+    info.memory.available = info.memory.total = arguments.bytes("--memory");
+  } else {
+    const tessera::Device device = options.device ? *options.device : tessera::default_device();
+    info.device = device.name();
+    info.memory = device_memory(device);
+  }
+  request.device = info.device;
+  request.memory = info.memory;
   request.kv_type = info.kv_type = options.kv_type;
   request.max_context = options.max_context;
   request.batch = options.max_batch;
   info.plan = estimate_memory(info.config, request);
+  const MemoryPlan& p = info.plan;
+  const std::int64_t left = p.available - p.weights.total() - p.activations - p.reserve;
+  info.cache_tokens = std::max<std::int64_t>(0, left / p.kv_per_token / kPage * kPage);
   return info;
 }
 
@@ -81,6 +96,7 @@ ordered_json json_of(const Info& i) {
                {"total", p.total()}};
   j["largest_context"] = p.largest_context;
   j["largest_batch"] = p.largest_batch;
+  j["cache_tokens"] = i.cache_tokens;
   return j;
 }
 
@@ -110,6 +126,8 @@ void print(const Info& i) {
   std::printf("largest context: %lld tokens with a batch of %lld\nlargest batch: %lld with %lld tokens\n",
               static_cast<long long>(i.plan.largest_context), static_cast<long long>(i.plan.batch),
               static_cast<long long>(i.plan.largest_batch), static_cast<long long>(i.plan.max_context));
+  std::printf("KV cache that sequences share: up to %lld tokens with a batch of %lld\n",
+              static_cast<long long>(i.cache_tokens), static_cast<long long>(i.plan.batch));
   if (!i.plan.fits()) std::printf("this does not fit the device\n");
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -73,26 +72,6 @@ class Signals {
   std::thread thread_;
 };
 
-/// A number of bytes with K, M or G behind it.
-std::size_t bytes_from(const Arguments& arguments, const char* option) {
-  std::string text = arguments.text(option);
-  std::size_t unit = 1;
-  if (!text.empty()) {
-    const char last = static_cast<char>(std::toupper(static_cast<unsigned char>(text.back())));
-    const std::string units = "KMG";
-    if (const std::size_t at = units.find(last); at != units.npos) {
-      unit = std::size_t{1} << (10 * (at + 1));
-      text.pop_back();
-    }
-  }
-  const bool digits = !text.empty() && text.size() < 10 &&
-                      std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (!digits || std::stoull(text) == 0)
-    throw UsageError(std::string(option) + ": expected a number of bytes as 32M, found \"" + arguments.text(option) +
-                     "\"");
-  return static_cast<std::size_t>(std::stoull(text)) * unit;
-}
-
 std::string one_of(const Arguments& arguments, const char* option, std::initializer_list<const char*> words) {
   const std::string text = arguments.text(option);
   std::string all;
@@ -115,7 +94,7 @@ ServerOptions server_options(const Arguments& arguments) {
   if (o.tls_cert.empty() != o.tls_key.empty()) throw UsageError("--tls-cert and --tls-key belong together");
   o.timeout = arguments.number("--timeout", 0, 1e6);
   o.drain = arguments.number("--drain", 0, 1e6);
-  o.body_limit = bytes_from(arguments, "--body-limit");
+  o.body_limit = static_cast<std::size_t>(arguments.bytes("--body-limit"));
   o.vllm_metrics = one_of(arguments, "--metrics-names", {"mortar", "vllm"}) == "vllm";
   const std::string format = one_of(arguments, "--tool-format", {"auto", "json", "xml"});
   o.tool_format = format == "json" ? ToolFormat::Json : format == "xml" ? ToolFormat::Xml : ToolFormat::Auto;

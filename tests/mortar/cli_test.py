@@ -310,6 +310,21 @@ class Errors(unittest.TestCase):
             self.assertEqual(run("info", model, "--quiet")[1], "")
             self.assertEqual(run("info", MODELS / "dense-untied")[1], "")
 
+    def test_info_about_another_device(self):
+        """--memory plans for a device that this machine does not have."""
+        plan = lambda *words: json.loads(run("info", MODELS / "dense-untied", "--json", *words)[0])
+        small, large = plan("--memory", "64M"), plan("--memory", "80g")
+        self.assertEqual(small["device"]["memory"], 64 << 20)
+        self.assertEqual(large["plan"]["reserve"], 512 << 20)
+        self.assertEqual(small["cache_tokens"] % 64, 0)
+        left = (64 << 20) - small["bytes"]["total"] - small["plan"]["activations"] - small["plan"]["reserve"]
+        self.assertTrue(0 <= left - small["cache_tokens"] * small["kv_bytes_per_token"] < 64 * small["kv_bytes_per_token"])
+        self.assertGreater(small["cache_tokens"], plan("--memory", "64M", "--batch-size", 64)["cache_tokens"])
+        nothing = plan("--memory", "1K")
+        self.assertEqual((nothing["plan"]["fits"], nothing["cache_tokens"]), (False, 0))
+        for wrong in ("", "G", "-1G", "0", "1.5G", "1T", "99999999999999999999G"):
+            self.assertIn("--memory: expected a number of bytes", run("info", MODELS / "dense-untied", "--memory", wrong, code=2)[1])
+
     def test_the_version(self):
         self.assertRegex(run("--version")[0], r"^mortar \d+\.\d+\.\d+\n$")
 

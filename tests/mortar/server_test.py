@@ -353,6 +353,19 @@ class Others(WithServer):
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
 
+class Pages(WithServer):
+    def test_the_programs_of_the_page(self):
+        """The examples of docs/mortar/using.md for the packages, with this server's address and name and short answers."""
+        text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "mortar" / "using.md").read_text()
+        programs = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+        self.assertEqual([p.split()[1] for p in programs], ["openai", "anthropic"])
+        for program in programs:
+            changed = program.replace("http://127.0.0.1:8080", self.server.url).replace("Qwen3-4B", self.server.name).replace("max_tokens=1000", "max_tokens=20")
+            self.assertNotEqual(changed, program)
+            done = subprocess.run([sys.executable, "-c", changed], capture_output=True, text=True, check=False, timeout=120)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
 class Coder(WithServer):
     """The calls of Qwen3-Coder's template, and vLLM's metrics."""
     template = "qwen3_coder.jinja"

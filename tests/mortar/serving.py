@@ -31,7 +31,11 @@ def make_model(folder, template="qwen3.jinja"):
 
 
 def command(model, *words, port=0):
-    return [str(MORTAR), "serve", str(model), "--device", "cpu", "--port", str(port), "--max-context", str(CONTEXT), "--quiet", *map(str, words)]
+    """The command line; what `words` say of the port and the context counts."""
+    words = [str(w) for w in words]
+    for option, value in (("--port", port), ("--max-context", CONTEXT)):
+        words += [] if option in words else [option, str(value)]
+    return [str(MORTAR), "serve", str(model), "--device", "cpu", "--quiet", *words]
 
 
 def free_port():

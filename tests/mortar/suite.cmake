@@ -84,6 +84,14 @@ if(TARGET mortar_server)
       set_tests_properties(mortar.server_${part} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
     endif()
   endforeach()
+  # The page in Chromium, and the files of mortar/deploy with the programs that read them: skipped where these are not installed.
+  foreach(part IN ITEMS page proxy)
+    if(mortar_python)
+      add_test(NAME mortar.${part} COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/${part}_test.py $<TARGET_FILE:mortar_command>
+                                           ${CMAKE_CURRENT_LIST_DIR}/data/models ${CMAKE_CURRENT_LIST_DIR}/data/templates ${CMAKE_CURRENT_BINARY_DIR}/mortar-${part})
+      set_tests_properties(mortar.${part} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+    endif()
+  endforeach()
 endif()
 
 if(TARGET mortar_engine)
@@ -94,6 +102,8 @@ if(TARGET mortar_engine)
   add_test(NAME mortar.command COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli_test.py $<TARGET_FILE:mortar_command>
            ${CMAKE_CURRENT_LIST_DIR}/data/models)
   set_tests_properties(mortar.command PROPERTIES LABELS unit)
+  add_test(NAME mortar.sizing COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/mortar/sizing.py $<TARGET_FILE:mortar_command> --check)
+  set_tests_properties(mortar.sizing PROPERTIES LABELS tools)
   if(TARGET mortar_http)
     add_test(NAME mortar.load_command COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/load/load_command_test.py
                                               $<TARGET_FILE:mortar_command>)

@@ -14,7 +14,7 @@
 #include "text/utf8.hpp"
 
 namespace mortar::test {
-namespace {
+namespace THIS_FILE {
 
 using ::testing::HasSubstr;
 
@@ -186,5 +186,5 @@ TEST(HttpLimits, WhatIsRepeatedToAClientIsUtf8) {
   EXPECT_EQ(text::valid_utf8(r.body), r.body.size());
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::test

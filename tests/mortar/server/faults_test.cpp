@@ -19,7 +19,7 @@
 #include "server/workers.hpp"
 
 namespace mortar::server {
-namespace {
+namespace THIS_FILE {
 
 using namespace std::chrono_literals;
 using test::eventually;
@@ -243,5 +243,5 @@ TEST_F(MortarServerRuns, OneThatHasEndedLeavesNothingInTheEngine) {
   EXPECT_ANY_THROW(full->submit(engine, {})) << "the twin, which waits";
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::server

@@ -174,7 +174,8 @@ void print_run(const std::string& words, const Run& r) {
   std::fflush(stdout);
 }
 
-Panel panel_of(const BenchOptions& o, const std::string& device, const std::string& axis, const std::vector<Measured>& all) {
+Panel panel_of(const BenchOptions& o, const std::string& device, const std::string& axis,
+               const std::vector<Measured>& all) {
   Panel panel{concat(o.kernel, " on ", device), axis, "", {}};
   std::vector<Series> rooflines;
   for (const Measured& m : all) {

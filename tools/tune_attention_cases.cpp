@@ -49,7 +49,8 @@ TuningReport tune_attention(const measure::Args& args, TuneOptions o) {
 }  // namespace
 
 std::vector<TuneCase> tune_attention_cases() {
-  return {{"attention", "length=8192 d=128 causal=1 batch=16384/length heads=2048/d (bf16)", kAttentionHints, tune_attention}};
+  return {{"attention", "length=8192 d=128 causal=1 batch=16384/length heads=2048/d (bf16)", kAttentionHints,
+           tune_attention}};
 }
 
 }  // namespace tessera

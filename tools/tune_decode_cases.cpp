@@ -123,7 +123,8 @@ TuningReport tune_paged(const measure::Args& args, TuneOptions o) {
 }  // namespace
 
 std::vector<TuneCase> tune_decode_cases() {
-  return {{"decode", "batch=8 length=8192 heads=32 kv_heads=8 d=128 parts=(the library's) (bf16)", kDecodeHints, tune_decode},
+  return {{"decode", "batch=8 length=8192 heads=32 kv_heads=8 d=128 parts=(the library's) (bf16)", kDecodeHints,
+           tune_decode},
           {"paged", "batch=8 length=8192 heads=32 kv_heads=8 d=128 page=64,16,32,128 parts=(the library's) (bf16)",
            kDecodeHints, tune_paged}};
 }

@@ -27,9 +27,9 @@ TuningReport tune_softmax(const measure::Args& args, TuneOptions o) {
   Rows r(args, o);
   using namespace kernels;
   if (r.columns > kLongestTile) {
-    const auto chunks = space("softmax_long_row", kRowHints, candidate<softmax_long_row<false, bf16, kRowChunk>>("4096"),
-                              candidate<softmax_long_row<false, bf16, 2048>>("2048"),
-                              candidate<softmax_long_row<false, bf16, 8192>>("8192"));
+    const auto chunks = space(
+        "softmax_long_row", kRowHints, candidate<softmax_long_row<false, bf16, kRowChunk>>("4096"),
+        candidate<softmax_long_row<false, bf16, 2048>>("2048"), candidate<softmax_long_row<false, bf16, 8192>>("8192"));
     return tune(chunks, o, mut(r.y), r.x);
   }
   return with_extent<512, kLongestTile>(r.columns, [&](auto n) {
@@ -40,9 +40,9 @@ TuningReport tune_rms_norm(const measure::Args& args, TuneOptions o) {
   Rows r(args, o);
   using namespace kernels;
   if (r.columns > kLongestTile) {
-    const auto chunks = space("rms_norm_long_row", kRowHints, candidate<rms_norm_long_row<bf16, bf16, kRowChunk>>("4096"),
-                              candidate<rms_norm_long_row<bf16, bf16, 2048>>("2048"),
-                              candidate<rms_norm_long_row<bf16, bf16, 8192>>("8192"));
+    const auto chunks = space(
+        "rms_norm_long_row", kRowHints, candidate<rms_norm_long_row<bf16, bf16, kRowChunk>>("4096"),
+        candidate<rms_norm_long_row<bf16, bf16, 2048>>("2048"), candidate<rms_norm_long_row<bf16, bf16, 8192>>("8192"));
     return tune(chunks, o, mut(r.y), r.x, r.weight, kEps);
   }
   return with_extent<512, kLongestTile>(r.columns, [&](auto n) {

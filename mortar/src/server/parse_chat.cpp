@@ -58,8 +58,7 @@ std::vector<MessageWriter::Call> calls_of(Fields& message) {
 void parse_one_message(const Json& value, const std::string& path, MessageWriter& writer, bool last, ChatRequest& out) {
   Fields message(value, path);
   const auto role = message.one_of("role", {"system", "developer", "user", "assistant", "tool"});
-  if (!role)
-    missing(message.path("role"), "system, developer, user, assistant or tool");
+  if (!role) missing(message.path("role"), "system, developer, user, assistant or tool");
   const std::optional<std::string> content = content_of(message);
   if (*role == "assistant") {
     std::optional<std::string> thinking = message.string("reasoning_content");
@@ -68,8 +67,7 @@ void parse_one_message(const Json& value, const std::string& path, MessageWriter
     if (last && !out.generation_prompt) out.continued = content.value_or("");
     return;
   }
-  if (!content)
-    missing(message.path("content"), "a string or an array of parts");
+  if (!content) missing(message.path("content"), "a string or an array of parts");
   if (*role == "tool")
     writer.tool(message.string("tool_call_id").value_or(""), *content);
   else
@@ -122,8 +120,7 @@ void parse_chat_tools(Fields& fields, const ParseContext& context, ChatRequest& 
     (void)c.one_of("type", {"function"});
     const Json* function = c.object("function");
     const auto name = function != nullptr ? Fields(*function, c.path("function")).string("name") : c.string("name");
-    if (!name)
-      missing(c.path("function"), "an object with the name of a function");
+    if (!name) missing(c.path("function"), "an object with the name of a function");
     if (!writer.has(*name)) invalid(c.path("function.name"), "the name of one of the tools", "\"" + *name + "\"");
     out.tool_choice = ToolChoice::Named;
     out.named = *name;

@@ -24,7 +24,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kUsage =
+constexpr const char* kBenchUsage =
     "tessera bench [options] KERNEL [key=values ...] [-- PROGRAM [ARGUMENTS...]]\n"
     "    measures a kernel over sizes and prints times, rates, and the share of what the device's memory and "
     "arithmetic\n"
@@ -38,7 +38,7 @@ constexpr const char* kUsage =
     "  --svg FILE   draws the rates\n"
     "  --json FILE  writes the figures (-: prints them instead of the table)\n";
 
-struct Options {
+struct BenchOptions {
   std::string kernel, device, ms = "150", svg, json;
   double most_ms = 400;
   bool list = false;
@@ -46,7 +46,7 @@ struct Options {
 };
 
 /// An option that has a value.
-void set_option(Options& o, Words words, std::size_t& i) {
+void set_option(BenchOptions& o, Words words, std::size_t& i) {
   const std::string word = words[i];
   if (word == "--device")
     o.device = value_of(words, i);
@@ -62,8 +62,8 @@ void set_option(Options& o, Words words, std::size_t& i) {
     throw UsageError(concat("there is no option ", word));
 }
 
-Options parse(Words words) {
-  Options o;
+BenchOptions parse_bench(Words words) {
+  BenchOptions o;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string word = words[i];
     if (word == "--") {
@@ -86,7 +86,7 @@ Options parse(Words words) {
   return o;
 }
 
-std::vector<std::string> command(const Options& o, std::vector<std::string> more) {
+std::vector<std::string> command(const BenchOptions& o, std::vector<std::string> more) {
   std::vector<std::string> words = o.program;
   if (words.empty()) words = {"/proc/self/exe", "bench-library", "--strict"};
   if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
@@ -137,7 +137,7 @@ Run read_run(const std::string& line, double at) {
 }
 
 /// The default sizes of `kernel` in the program.
-std::string default_sweep(const Options& o) {
+std::string default_sweep(const BenchOptions& o) {
   Coprocess program(command(o, {"--list"}));
   std::string found;
   bool any = false;
@@ -174,7 +174,8 @@ void print_run(const std::string& words, const Run& r) {
   std::fflush(stdout);
 }
 
-Panel panel_of(const Options& o, const std::string& device, const std::string& axis, const std::vector<Measured>& all) {
+Panel panel_of(const BenchOptions& o, const std::string& device, const std::string& axis,
+               const std::vector<Measured>& all) {
   Panel panel{concat(o.kernel, " on ", device), axis, "", {}};
   std::vector<Series> rooflines;
   for (const Measured& m : all) {
@@ -216,7 +217,7 @@ void expect_writable(const std::string& path) {
     throw IoError(concat("cannot write ", path, ": ", std::strerror(errno)));
 }
 
-std::string json_of(const Options& o, const std::string& device, const std::vector<Measured>& all) {
+std::string json_of(const BenchOptions& o, const std::string& device, const std::vector<Measured>& all) {
   std::string text = concat("{\"kernel\": \"", o.kernel, "\", \"device\": \"", device, "\", \"runs\": [");
   const char* between = "\n  ";
   for (const Measured& m : all) {
@@ -229,7 +230,7 @@ std::string json_of(const Options& o, const std::string& device, const std::vect
 }
 
 /// Measures one series in order; ends early when a launch takes too long. False if the program has ended.
-bool run_series(const Options& o, Coprocess& program, bool quiet, Measured& m) {
+bool run_series(const BenchOptions& o, Coprocess& program, bool quiet, Measured& m) {
   for (std::size_t i = 0; i < m.series.words.size(); ++i) {
     const std::string& words = m.series.words[i];
     program.send(concat("run ", o.kernel, " ", words));
@@ -245,7 +246,7 @@ bool run_series(const Options& o, Coprocess& program, bool quiet, Measured& m) {
   return true;
 }
 
-int bench(const Options& o, bool one_size) {
+int bench(const BenchOptions& o, bool one_size) {
   Sweep sweep(default_sweep(o));
   for (const std::string& word : o.values) sweep.set(word);
   if (one_size) sweep.keep_first();
@@ -281,12 +282,12 @@ int bench(const Options& o, bool one_size) {
 }  // namespace
 
 int bench_command(Words words, bool one_size) {
-  if (asks_for_help(words)) return std::fputs(kUsage, stdout), 0;
+  if (asks_for_help(words)) return std::fputs(kBenchUsage, stdout), 0;
   try {
-    const Options o = parse(words);
+    const BenchOptions o = parse_bench(words);
     if (o.list) return default_sweep(o), 0;
     return bench(o, one_size);
-  } catch (const UsageError& error) { return report_usage("bench", error, kUsage); }
+  } catch (const UsageError& error) { return report_usage("bench", error, kBenchUsage); }
 }
 
 }  // namespace tessera

@@ -20,7 +20,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kUsage =
+constexpr const char* kBuildUsage =
     "tessera build -o FILE [--gpu sm_90[,sm_100...]] [-j N] -- PROGRAM [ARGUMENTS...]\n"
     "    runs PROGRAM on the CPU and compiles every kernel that it launches for these GPUs (default: sm_90) into the\n"
     "    bundle FILE. PROGRAM finds it as PROGRAM.tessera, or by TESSERA_BUNDLE=FILE, and needs no assembler then.\n"
@@ -29,14 +29,14 @@ constexpr const char* kUsage =
 
 constexpr double kMostJobs = 1024;
 
-struct Options {
+struct BuildOptions {
   std::string output, gpus = "sm_90", list;
   unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   std::vector<char*> program;
 };
 
-Options parse(Words words) {
-  Options o;
+BuildOptions parse_build(Words words) {
+  BuildOptions o;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string word = words[i];
     if (word == "--") {
@@ -123,11 +123,11 @@ int list_bundle(const std::string& path) {
 }  // namespace
 
 int build_command(Words words) {
-  if (asks_for_help(words)) return std::fputs(kUsage, stdout), 0;
-  Options o;
+  if (asks_for_help(words)) return std::fputs(kBuildUsage, stdout), 0;
+  BuildOptions o;
   try {
-    o = parse(words);
-  } catch (const UsageError& error) { return report_usage("build", error, kUsage); }
+    o = parse_build(words);
+  } catch (const UsageError& error) { return report_usage("build", error, kBuildUsage); }
   if (!o.list.empty()) return list_bundle(o.list);
   const TemporaryFolder folder;
   if (const int code = run_collecting(o.program, o.gpus, folder.path); code != 0) {

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kUsage =
+constexpr const char* kCacheUsage =
     "tessera cache [list]   lists compiled kernels on disk, the last used first\n"
     "tessera cache size     prints their number and size\n"
     "tessera cache clear    removes all of them\n";
@@ -48,10 +48,10 @@ int size(const jit::DiskCache& cache) {
 
 int cache_command(Words words) {
   const char* what = words.empty() ? "list" : words[0];
-  if (asks_for_help(words)) return std::fputs(kUsage, stdout), 0;
+  if (asks_for_help(words)) return std::fputs(kCacheUsage, stdout), 0;
   if (words.size() > 1)
     return report_usage("cache", UsageError(std::string("expected at most one argument, found also ") + words[1]),
-                        kUsage);
+                        kCacheUsage);
   const auto cache = jit::DiskCache::of_user();
   if (!cache) {
     std::puts("the cache is switched off (TESSERA_CACHE=0), or there is no home folder for it");
@@ -63,7 +63,7 @@ int cache_command(Words words) {
     std::printf("%zu kernels removed from %s\n", cache->clear(), cache->folder().c_str());
     return 0;
   }
-  return report_usage("cache", UsageError(std::string("unknown argument ") + what), kUsage);
+  return report_usage("cache", UsageError(std::string("unknown argument ") + what), kCacheUsage);
 }
 
 }  // namespace tessera

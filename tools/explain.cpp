@@ -24,7 +24,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kUsage =
+constexpr const char* kExplainUsage =
     "tessera explain [--gpu sm_90[,sm_100...]] [--kernel NAME] -- PROGRAM [ARGUMENTS...]\n"
     "    runs PROGRAM on the CPU and reports, for every kernel that it launches (whose name contains NAME), which\n"
     "    predicates hold, how each load and store accesses memory, and the assembler's remarks.\n"
@@ -34,7 +34,7 @@ constexpr const char* kUsage =
     "    the same for one of the library's kernels (tessera bench --list); with a GPU, or with --device, also its\n"
     "    time and its share of the device's roofline.\n";
 
-struct Options {
+struct ExplainOptions {
   std::string gpus = "sm_90", filter, device, kernel;
   std::vector<std::string> values;  ///< of the library's kernel
   std::vector<std::string> after;   ///< passes whose results are printed, instead of everything else
@@ -197,8 +197,8 @@ void print_passes() {
   }
 }
 
-Options parse(Words words) {
-  Options o;
+ExplainOptions parse_explain(Words words) {
+  ExplainOptions o;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string word = words[i];
     if (word == "--") {
@@ -233,7 +233,7 @@ Options parse(Words words) {
 }
 
 /// The command line of a case of the library: small, and run once.
-std::vector<std::string> library_words(const Options& o) {
+std::vector<std::string> library_words(const ExplainOptions& o) {
   std::vector<std::string> words = {
       "/proc/self/exe", "bench-library", "--strict", "--device", "cpu", "--ms", "0", "run", o.kernel};
   words.insert(words.end(), o.values.begin(), o.values.end());
@@ -257,7 +257,7 @@ std::size_t print_texts(const std::string& folder, const std::string& filter) {
 }
 
 /// Prints every kernel that a run has collected; returns their number.
-std::size_t explain_all(const Options& o, const std::vector<char*>& program) {
+std::size_t explain_all(const ExplainOptions& o, const std::vector<char*>& program) {
   const TemporaryFolder folder;
   if (const int code = run_collecting(program, o.gpus, folder.path, o.program.empty(), o.after); code != 0) {
     const char* name = o.program.empty() ? o.kernel.c_str() : program[0];
@@ -275,7 +275,7 @@ std::size_t explain_all(const Options& o, const std::vector<char*>& program) {
 }
 
 /// Measures the library's kernel on a device, at one size, as `tessera bench` does.
-int measure(const Options& o) {
+int measure(const ExplainOptions& o) {
   std::vector<std::string> words = {o.kernel};
   words.insert(words.end(), o.values.begin(), o.values.end());
   if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
@@ -287,11 +287,11 @@ int measure(const Options& o) {
 }  // namespace
 
 int explain_command(Words words) {
-  if (asks_for_help(words)) return std::fputs(kUsage, stdout), 0;
-  Options o;
+  if (asks_for_help(words)) return std::fputs(kExplainUsage, stdout), 0;
+  ExplainOptions o;
   try {
-    o = parse(words);
-  } catch (const UsageError& error) { return report_usage("explain", error, kUsage); }
+    o = parse_explain(words);
+  } catch (const UsageError& error) { return report_usage("explain", error, kExplainUsage); }
   if (o.list_passes) return print_passes(), 0;
   std::vector<std::string> library = library_words(o);
   std::vector<char*> program = o.program;

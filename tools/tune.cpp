@@ -19,7 +19,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kUsage =
+constexpr const char* kTuneUsage =
     "tessera tune [options] KERNEL key=value ... [, KERNEL key=value ...]\n"
     "tessera tune [options] --plan            the shapes of the project's benchmarks\n"
     "tessera tune --list [FILE]               the kernels that can be tuned; or the records of a file\n"
@@ -109,7 +109,7 @@ std::string* text_option(Command& c, const std::string& word) {
   return nullptr;
 }
 
-Command parse(Words words) {
+Command parse_tune(Words words) {
   Command c;
   std::string kernel;
   const auto end_kernel = [&] {
@@ -286,11 +286,11 @@ int tune_all(const Command& c) {
 }  // namespace
 
 int tune_command(Words words) {
-  if (asks_for_help(words)) return std::fputs(kUsage, stdout), 0;
+  if (asks_for_help(words)) return std::fputs(kTuneUsage, stdout), 0;
   Command c;
   try {
-    c = parse(words);
-  } catch (const UsageError& error) { return report_usage("tune", error, kUsage); }
+    c = parse_tune(words);
+  } catch (const UsageError& error) { return report_usage("tune", error, kTuneUsage); }
   if (c.list) return c.listed.empty() ? list_kernels() : list_records(c.listed);
   c.options.keep = !c.again;
   if (c.dry) {

@@ -12,7 +12,7 @@ namespace {
 
 using kernels::AttentionMask;
 
-constexpr const char* kHints = "warps=4,8 occupancy=1,2 pipeline=0,1";
+constexpr const char* kAttentionHints = "warps=4,8 occupancy=1,2 pipeline=0,1";
 
 template <AttentionMask Mask, int D>
 TuningReport tune_with(const measure::Args& args, const TuneOptions& o) {
@@ -20,7 +20,7 @@ TuningReport tune_with(const measure::Args& args, const TuneOptions& o) {
   const std::int64_t length = args.number("length", 8192),
                      batch = args.number("batch", std::max<std::int64_t>(1, 16384 / length)),
                      heads = args.number("heads", 2048 / D);
-  const auto tiles = space("attention", kHints, candidate<attention_forward<Mask, bf16, 64, 128, D>>("64x128"),
+  const auto tiles = space("attention", kAttentionHints, candidate<attention_forward<Mask, bf16, 64, 128, D>>("64x128"),
                            candidate<attention_forward<Mask, bf16, 128, 128, D>>("128x128"),
                            candidate<attention_forward<Mask, bf16, 64, 64, D>>("64x64"),
                            candidate<attention_forward<Mask, bf16, 128, 64, D>>("128x64"));
@@ -49,7 +49,8 @@ TuningReport tune_attention(const measure::Args& args, TuneOptions o) {
 }  // namespace
 
 std::vector<TuneCase> tune_attention_cases() {
-  return {{"attention", "length=8192 d=128 causal=1 batch=16384/length heads=2048/d (bf16)", kHints, tune_attention}};
+  return {{"attention", "length=8192 d=128 causal=1 batch=16384/length heads=2048/d (bf16)", kAttentionHints,
+           tune_attention}};
 }
 
 }  // namespace tessera

@@ -13,7 +13,7 @@ namespace {
 
 using namespace kernels;
 
-constexpr const char* kHints = "latency=2,3,4,6 warps=4,8 occupancy=1,2";
+constexpr const char* kDecodeHints = "latency=2,3,4,6 warps=4,8 occupancy=1,2";
 constexpr int kMostKeys = 256;  // keys per step of a candidate
 
 /// Queries and lengths of sequences of equal length; the results of the kernel.
@@ -53,7 +53,7 @@ struct Decoding {
 template <int G, int D>
 TuningReport tune_keys(const Decoding& c, TuneOptions o, const View<bf16, 4>& k, const View<bf16, 4>& v) {
   if (c.shape.parts == 1) {
-    const auto keys = space("decode", kHints, candidate<decode_whole<bf16, G, kDecodeKeys, D>>("128 keys"),
+    const auto keys = space("decode", kDecodeHints, candidate<decode_whole<bf16, G, kDecodeKeys, D>>("128 keys"),
                             candidate<decode_whole<bf16, G, 64, D>>("64 keys"),
                             candidate<decode_whole<bf16, G, kMostKeys, D>>("256 keys"));
     auto out = empty<bf16>(c.shape.result_dims()).sync();
@@ -68,7 +68,7 @@ TuningReport tune_keys(const Decoding& c, TuneOptions o, const View<bf16, 4>& k,
     throw std::runtime_error(concat("length must be a multiple of ", c.shape.parts, " parts of ", kMostKeys,
                                     " keys, so that all candidates have the same parts; found ", c.length, ": take ",
                                     ceil_div(c.length, unit) * unit, " or parts=1"));
-  const auto keys = space("decode", kHints, candidate<decode_split<bf16, G, kDecodeKeys, D>>("128 keys"),
+  const auto keys = space("decode", kDecodeHints, candidate<decode_split<bf16, G, kDecodeKeys, D>>("128 keys"),
                           candidate<decode_split<bf16, G, 64, D>>("64 keys"),
                           candidate<decode_split<bf16, G, kMostKeys, D>>("256 keys"));
   auto parts = empty<f32>(c.shape.parts_dims()).sync();
@@ -90,12 +90,12 @@ TuningReport tune_pages(const Decoding& c, const TuneOptions& o, const View<bf16
   constexpr int Queries = std::max<int>(G, 512 / Page);  // as in paged_attention()
   if (c.shape.parts == 1) {
     auto out = empty<bf16>(c.shape.result_dims()).sync();
-    const auto one = space("paged", kHints, candidate<paged_whole<bf16, Queries, Page, D>>("whole"));
+    const auto one = space("paged", kDecodeHints, candidate<paged_whole<bf16, Queries, Page, D>>("whole"));
     return tune(one, o, mut(out), c.groups, k, v, table, c.lengths, c.scale);
   }
   auto parts = empty<f32>(c.shape.parts_dims()).sync();
   auto sums = empty<f32>(c.shape.sums_dims()).sync();
-  const auto one = space("paged", kHints, candidate<paged_split<bf16, Queries, Page, D>>("parts"));
+  const auto one = space("paged", kDecodeHints, candidate<paged_split<bf16, Queries, Page, D>>("parts"));
   return tune(one, o, mut(parts), mut(sums), c.groups, k, v, table, c.lengths, c.scale);
 }
 
@@ -123,9 +123,10 @@ TuningReport tune_paged(const measure::Args& args, TuneOptions o) {
 }  // namespace
 
 std::vector<TuneCase> tune_decode_cases() {
-  return {{"decode", "batch=8 length=8192 heads=32 kv_heads=8 d=128 parts=(the library's) (bf16)", kHints, tune_decode},
+  return {{"decode", "batch=8 length=8192 heads=32 kv_heads=8 d=128 parts=(the library's) (bf16)", kDecodeHints,
+           tune_decode},
           {"paged", "batch=8 length=8192 heads=32 kv_heads=8 d=128 page=64,16,32,128 parts=(the library's) (bf16)",
-           kHints, tune_paged}};
+           kDecodeHints, tune_paged}};
 }
 
 }  // namespace tessera

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kHints = "warps=1,2,4,8,16 access=tma,view occupancy=1,3";
+constexpr const char* kRowHints = "warps=1,2,4,8,16 access=tma,view occupancy=1,3";
 constexpr float kEps = 1e-6f;
 
 struct Rows {
@@ -27,26 +27,26 @@ TuningReport tune_softmax(const measure::Args& args, TuneOptions o) {
   Rows r(args, o);
   using namespace kernels;
   if (r.columns > kLongestTile) {
-    const auto chunks = space("softmax_long_row", kHints, candidate<softmax_long_row<false, bf16, kRowChunk>>("4096"),
-                              candidate<softmax_long_row<false, bf16, 2048>>("2048"),
-                              candidate<softmax_long_row<false, bf16, 8192>>("8192"));
+    const auto chunks = space(
+        "softmax_long_row", kRowHints, candidate<softmax_long_row<false, bf16, kRowChunk>>("4096"),
+        candidate<softmax_long_row<false, bf16, 2048>>("2048"), candidate<softmax_long_row<false, bf16, 8192>>("8192"));
     return tune(chunks, o, mut(r.y), r.x);
   }
   return with_extent<512, kLongestTile>(r.columns, [&](auto n) {
-    return tune(space("softmax_row", kHints, candidate<softmax_row<false, bf16, n>>("whole")), o, mut(r.y), r.x);
+    return tune(space("softmax_row", kRowHints, candidate<softmax_row<false, bf16, n>>("whole")), o, mut(r.y), r.x);
   });
 }
 TuningReport tune_rms_norm(const measure::Args& args, TuneOptions o) {
   Rows r(args, o);
   using namespace kernels;
   if (r.columns > kLongestTile) {
-    const auto chunks = space("rms_norm_long_row", kHints, candidate<rms_norm_long_row<bf16, bf16, kRowChunk>>("4096"),
-                              candidate<rms_norm_long_row<bf16, bf16, 2048>>("2048"),
-                              candidate<rms_norm_long_row<bf16, bf16, 8192>>("8192"));
+    const auto chunks = space(
+        "rms_norm_long_row", kRowHints, candidate<rms_norm_long_row<bf16, bf16, kRowChunk>>("4096"),
+        candidate<rms_norm_long_row<bf16, bf16, 2048>>("2048"), candidate<rms_norm_long_row<bf16, bf16, 8192>>("8192"));
     return tune(chunks, o, mut(r.y), r.x, r.weight, kEps);
   }
   return with_extent<512, kLongestTile>(r.columns, [&](auto n) {
-    const auto one = space("rms_norm_row", kHints, candidate<rms_norm_row<bf16, bf16, n>>("whole"));
+    const auto one = space("rms_norm_row", kRowHints, candidate<rms_norm_row<bf16, bf16, n>>("whole"));
     return tune(one, o, mut(r.y), r.x, r.weight, kEps);
   });
 }
@@ -55,13 +55,13 @@ TuningReport tune_layer_norm(const measure::Args& args, TuneOptions o) {
   using namespace kernels;
   if (r.columns > kLongestTile) {
     const auto chunks =
-        space("layer_norm_long_row", kHints, candidate<layer_norm_long_row<bf16, bf16, kRowChunk>>("4096"),
+        space("layer_norm_long_row", kRowHints, candidate<layer_norm_long_row<bf16, bf16, kRowChunk>>("4096"),
               candidate<layer_norm_long_row<bf16, bf16, 2048>>("2048"),
               candidate<layer_norm_long_row<bf16, bf16, 8192>>("8192"));
     return tune(chunks, o, mut(r.y), r.x, r.weight, r.bias, kEps);
   }
   return with_extent<512, kLongestTile>(r.columns, [&](auto n) {
-    const auto one = space("layer_norm_row", kHints, candidate<layer_norm_row<bf16, bf16, n>>("whole"));
+    const auto one = space("layer_norm_row", kRowHints, candidate<layer_norm_row<bf16, bf16, n>>("whole"));
     return tune(one, o, mut(r.y), r.x, r.weight, r.bias, kEps);
   });
 }
@@ -70,9 +70,9 @@ TuningReport tune_layer_norm(const measure::Args& args, TuneOptions o) {
 
 std::vector<TuneCase> tune_row_cases() {
   constexpr const char* kArguments = "columns=1024 rows=2^27/columns (bf16)";
-  return {{"softmax", kArguments, kHints, tune_softmax},
-          {"rms_norm", kArguments, kHints, tune_rms_norm},
-          {"layer_norm", kArguments, kHints, tune_layer_norm}};
+  return {{"softmax", kArguments, kRowHints, tune_softmax},
+          {"rms_norm", kArguments, kRowHints, tune_rms_norm},
+          {"layer_norm", kArguments, kRowHints, tune_layer_norm}};
 }
 
 }  // namespace tessera

@@ -96,8 +96,8 @@ def cmake(read):
 
 
 def usage_of(text, path):
-    """The usage text of one command: the literals of kUsage, or of the function usage() of main.cpp."""
-    match = re.search(r"kUsage =\s*((?:\"(?:\\.|[^\"\\])*\"\s*)+);", text) or \
+    """The usage text of one command: the literals of k...Usage, or of the function usage() of main.cpp."""
+    match = re.search(r"k\w+Usage =\s*((?:\"(?:\\.|[^\"\\])*\"\s*)+);", text) or \
         re.search(r"int usage\(.*?fputs\(\s*((?:\"(?:\\.|[^\"\\])*\"\s*)+),", text, re.S)
     if not match:
         raise Unreadable(f"{path}: no usage text was found")

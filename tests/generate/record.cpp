@@ -13,12 +13,13 @@
 namespace tessera::generate {
 namespace {
 
-using ir::Value;
 using lang::Var;
 
 constexpr SourceLocation here(SourceLocation loc = SourceLocation::current()) { return loc; }
 
 class Recorder {
+  using Value = ir::Value;  // the reference has another
+
  public:
   Recorder(const Program& p, const lang::Recording& recording) : p_(p), recording_(recording) {}
 

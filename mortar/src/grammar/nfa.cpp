@@ -17,7 +17,9 @@ std::uint32_t Nfa::add(const NfaState& state) {
   return static_cast<std::uint32_t>(states_.size() - 1);
 }
 
-std::uint32_t Nfa::split(std::uint32_t a, std::uint32_t b) { return add({.kind = StateKind::Split, .next = a, .other = b}); }
+std::uint32_t Nfa::split(std::uint32_t a, std::uint32_t b) {
+  return add({.kind = StateKind::Split, .next = a, .other = b});
+}
 
 std::uint32_t Nfa::any_of(const std::vector<std::uint32_t>& starts) {
   if (starts.empty()) {  // nothing matches

@@ -46,8 +46,7 @@ std::vector<MessageWriter::Call> calls_of(Fields& message) {
 void parse_one_message(const Json& value, const std::string& path, MessageWriter& writer, bool last, ChatRequest& out) {
   Fields message(value, path);
   const auto role = message.one_of("role", {"system", "developer", "user", "assistant", "tool"});
-  if (!role)
-    missing(message.path("role"), "system, developer, user, assistant or tool");
+  if (!role) missing(message.path("role"), "system, developer, user, assistant or tool");
   const std::optional<std::string> content = content_of(message);
   if (*role == "assistant") {
     std::optional<std::string> thinking = message.string("reasoning_content");

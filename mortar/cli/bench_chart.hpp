@@ -12,6 +12,7 @@ struct BenchRow {
   std::string model, test;
   double tokens_per_s = 0, stddev = 0, ms_per_step = 0;
   double bytes_per_step = 0, share_of_read_roof = 0;  ///< 0: not for this test, or the roofline is not known
+  double device_ms_per_step = 0, idle_share = -1;     ///< -1: not measured
   std::int64_t batch = 1, context = 0;
 };
 

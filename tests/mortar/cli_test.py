@@ -470,8 +470,20 @@ class Others(unittest.TestCase):
         for r in rows:
             self.assertGreater(r["tokens_per_s"], 0)
             self.assertEqual(r["model"], "dense-tied")
+            self.assertNotIn("idle_share", r)
         # Of each sequence, 2 layers of keys and values of 2 heads of 32, in bf16: 64 tokens and half of the answer.
         self.assertEqual(rows[3]["bytes_per_step"] - rows[1]["bytes_per_step"], 63 * 2 * 2 * 2 * 32 * 2)
+
+    def test_bench_of_what_the_device_idles(self):
+        out, _ = run("bench", MODELS / "dense-tied", "--prompt-tokens", 0, "--generate", 12, "--idle", 3, "--repetitions", 2, "--json", "--max-context", 128)
+        rows = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual([r["test"] for r in rows], ["tg12", "idle tg12 b3", "idle tg12 b3 c1"])
+        for r in rows[1:]:
+            self.assertTrue(0 < r["idle_share"] < 1, r)
+            self.assertAlmostEqual(r["device_ms_per_step"], r["ms_per_step"] * (1 - r["idle_share"]), places=9)
+        table, _ = run("bench", MODELS / "dense-tied", "--prompt-tokens", 0, "--generate", 4, "--idle", 2, "--repetitions", 1, "--max-context", 128)
+        self.assertEqual({line.count("|") for line in table.splitlines()}, {7}, table)
+        run("bench", MODELS / "dense-tied", "--generate", 0, "--idle", 3, code=2)
 
 
 if __name__ == "__main__":

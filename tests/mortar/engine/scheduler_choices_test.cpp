@@ -113,7 +113,7 @@ TEST(MortarSchedulerChoices, AnotherOneWaitsInThePlaceOfOneThatHasEnded) {
   EXPECT_EQ(device.scheduler.waiting(), 2);
   while (device.step()) {}
   ASSERT_EQ(device.begun.size(), 3U);
-  EXPECT_EQ(device.begun[1], &second->choices[1]) << "it has passed nobody, and nobody has passed it";
+  EXPECT_EQ(device.begun[1], &second->choices[1]) << "as if it had been the first one";
   EXPECT_EQ(device.begun[2], &third->choices[0]);
   device.cancel(*device.submit(with_choices(request_of(20, 2), 2)));
   EXPECT_TRUE(device.scheduler.idle());

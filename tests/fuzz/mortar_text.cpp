@@ -1,5 +1,6 @@
 // What Mortar reads as text: tokenizers, chat templates, prompts.
 #include "fuzz/fuzz.hpp"
+#include "fuzz/small_tokenizer.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/text_stream.hpp"
 #include "mortar/tokenizer.hpp"
@@ -13,36 +14,6 @@ namespace {
 using mortar::AddedTokens;
 using mortar::Tokenizer;
 namespace text = mortar::text;
-
-std::string byte_character(int byte) {
-  std::string out;
-  const auto printable = [](int b) { return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174; };
-  int next = 256;
-  for (int b = 0; b < byte; ++b) next += printable(b) ? 0 : 1;
-  text::append_utf8(out, static_cast<char32_t>(printable(byte) ? byte : next));
-  return out;
-}
-
-/// A tokenizer.json in the published form with few merges.
-const std::string& small_json() {
-  static const std::string json = [] {
-    std::string vocabulary;
-    for (int b = 0; b < 256; ++b) {
-      const std::string c = byte_character(b);
-      vocabulary += tessera::concat(b == 0 ? "" : ",", '"', c == "\"" || c == "\\" ? "\\" + c : c, "\":", b);
-    }
-    return R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":[)"
-           R"({"id":262,"content":"<|im_end|>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},)"
-           R"({"id":263,"content":"<think>","normalized":true},{"id":264,"content":"</think>"}],"normalizer":{"type":"NFC"},)"
-           R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":")"
-           R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)"
-           R"("},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]},)"
-           R"("post_processor":null,"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","dropout":null,"ignore_merges":false,"vocab":{)" +
-           vocabulary +
-           R"(,"he":256,"ll":257,"hell":258,"aa":259,"aaaa":260,"Ġa":261},"merges":["h e","l l",["he","ll"],"a a","aa aa","Ġ a"]}})";
-  }();
-  return json;
-}
 
 void check_tokenizer(const Tokenizer& tokenizer, std::string_view sample, bool is_nfc) {
   const std::string valid = text::replace_invalid_utf8(sample);
@@ -150,7 +121,7 @@ Seeds seeds_mortar_template() {
 }
 
 void fuzz_mortar_text(Bytes bytes) {
-  static const Tokenizer tokenizer = Tokenizer::parse(small_json());
+  const Tokenizer& tokenizer = small_tokenizer();
   Input in(bytes);
   const std::size_t step = 1 + in.number<std::uint8_t>() % 8;
   const std::string whole = string_of(in.rest());

@@ -51,12 +51,17 @@ Watchdog::~Watchdog() {
 
 void Watchdog::loop(double limit) {
   const std::chrono::duration<double> tick(std::clamp(limit / 8, 0.001, 1.0));
+  const auto asleep = std::max<std::chrono::duration<double>>(20 * tick, std::chrono::seconds(1));
   StepWatch watch(limit);
+  auto before = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, tick, [this] { return ends_; })) {
     lock.unlock();
     const EngineStats stats = stats_();
-    const auto taken = watch.overdue(stats, std::chrono::steady_clock::now());
+    const auto now = std::chrono::steady_clock::now();
+    if (now - before > asleep) watch.resume(now);
+    before = now;
+    const auto taken = watch.overdue(stats, now);
     if (taken) return hung_(*taken, stats);
     lock.lock();
   }

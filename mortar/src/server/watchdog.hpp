@@ -21,6 +21,8 @@ class StepWatch {
   explicit StepWatch(double limit) : limit_(limit) {}
   /// Seconds that the step has taken so far, if that is too long.
   std::optional<double> overdue(const EngineStats& stats, Time now);
+  /// Nobody ran until now, neither the engine nor this: the process was stopped (SIGSTOP, a paused machine).
+  void resume(Time now) { since_ = now; }
 
  private:
   double allowed() const;

@@ -103,7 +103,7 @@ class Steps {
   explicit Steps(double limit) : watch_(limit) {}
   /// Asks after so many seconds.
   bool late(double after, std::int64_t steps, bool works = true) {
-    now_ += std::chrono::duration_cast<StepWatch::Time::duration>(std::chrono::duration<double>(after));
+    pass(after);
     EngineStats s;
     s.steps = steps;
     s.waiting = works ? 1 : 0;
@@ -115,7 +115,15 @@ class Steps {
     return 99;
   }
 
+  void resume(double after) {
+    pass(after);
+    watch_.resume(now_);
+  }
+
  private:
+  void pass(double seconds) {
+    now_ += std::chrono::duration_cast<StepWatch::Time::duration>(std::chrono::duration<double>(seconds));
+  }
   StepWatch watch_;
   StepWatch::Time now_{std::chrono::hours(1)};
 };
@@ -149,6 +157,14 @@ TEST(MortarServerWatchdog, NothingIsLateWhereNothingIsToBeDone) {
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(idle.late(100, last, false));
   EXPECT_FALSE(idle.late(29, last));
   EXPECT_TRUE(idle.late(2, last));
+}
+
+TEST(MortarServerWatchdog, TimeInWhichTheProcessWasStoppedIsNone) {
+  Steps stopped(30);
+  const std::int64_t last = stopped.go(0.01);
+  stopped.resume(1000);
+  EXPECT_FALSE(stopped.late(29, last));
+  EXPECT_TRUE(stopped.late(2, last));
 }
 
 TEST(MortarServerWatchdog, CallsOnceFromItsThread) {

@@ -7,7 +7,8 @@
 #
 #   --full          all that CI runs: also clang with its typestate checks and the address and undefined-behaviour
 #                   sanitizers, the thread sanitizer, a minute of each of the long tests, clang-tidy and clang-query, the
-#                   documentation site, and NVIDIA's assembler over every kernel (both fetched from PyPI)
+#                   documentation site, NVIDIA's assembler over every kernel (both fetched from PyPI), and Mortar's page in
+#                   Chromium (Debian's package, installed in a minute) and behind nginx and HAProxy (unpacked into the cache)
 #   --only STEPS    only the named steps: dev, clang, tsan, long, lint, docs (comma-separated)
 #   --jobs N        compiles and tests at a time (default: the processors, as memory allows)
 #   --filter REGEX  runs only the tests whose names match
@@ -187,7 +188,11 @@ get_text_packages() {
 # What the page of the server is tested in: Debian's package, which starts nothing (120 MB, a minute). Ubuntu has a snap alone.
 get_chromium() {
   command -v chromium >/dev/null && return
-  is_package() { apt-cache show chromium 2>/dev/null | grep -q '^Filename:.*chromium' && ! apt-cache depends chromium | grep -q snapd; }
+  is_package() {
+    local about
+    about=$(apt-cache show chromium 2>/dev/null)
+    [[ $about == *Filename:*chromium* && $about != *snapd* ]]
+  }
   is_package || { [ "${may_install:-yes}" = yes ] && as_root apt-get update -q -o Acquire::Retries=3; } || true
   if is_package; then
     need chromium chromium
@@ -218,7 +223,7 @@ get_debian_programs() {
   libraries=$(find "$cache/root" -name '*.so*' -printf '%h\n' | sort -u | paste -sd:)
   for pair in nginx:nginx haproxy:haproxy promtool:prometheus systemd-analyze:systemd; do
     name=${pair%:*}
-    path=$(find "$cache/root" -type f -perm -u+x -path "*bin/$name" | head -1)
+    path=$(find "$cache/root" -type f -perm -u+x -path "*bin/$name" -print -quit)
     [ -z "$path" ] || printf '#!/bin/sh\nSYSTEMD_UNIT_PATH=%s: LD_LIBRARY_PATH=%s exec %s "$@"\n' \
       "$cache/root/lib/systemd/system:$cache/root/usr/lib/systemd/system" "$libraries" "$path" >"$cache/bin/$name"
   done

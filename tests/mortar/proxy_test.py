@@ -85,6 +85,7 @@ class Proxy:
 
     def start(self, kind, shape, ports):
         self.port = free_port()
+        self.socket = tempfile.TemporaryDirectory()  # whose path is short enough for one
         folder = FOLDER / f"{kind}-{shape}-{self.port}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -98,7 +99,7 @@ class Proxy:
         else:
             text = changed((DEPLOY / name).read_text(), (r"bind :443 ", f"bind 127.0.0.1:{self.port} "), (r" *(user|group) haproxy\n", ""),
                            (r"log /dev/log local0", "log stdout format raw local0"), (r"/etc/haproxy/mortar.pem", str(FOLDER / "both.pem")),
-                           *([(r"/run/haproxy/admin.sock", str(folder / "s"))] if shape == "replicas" else []), *servers)
+                           *([(r"/run/haproxy/admin.sock", f"{self.socket.name}/s")] if shape == "replicas" else []), *servers)
             command = [find("haproxy"), "-db", "-f", folder / name]
         (folder / name).write_text(text)
         self.output = open(folder / "output", "w+")
@@ -121,6 +122,14 @@ class Proxy:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(10)
         self.output.close()
+        self.socket.cleanup()
+
+    def command(self, text):
+        """One line to the socket of HAProxy; the answer."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(f"{self.socket.name}/s")
+            s.sendall(text.encode() + b"\n")
+            return s.makefile().read()
 
     def open(self, path, value=None, headers=None):
         """The response of a request, whose body has not been read."""
@@ -381,6 +390,24 @@ class NginxReplicas(Replicas, unittest.TestCase):
 @needs("haproxy", "openssl")
 class HaproxyReplicas(Replicas, unittest.TestCase):
     kind = "haproxy"
+
+    def test_taking_a_server_out(self):
+        """The lines of the page: a server in maintenance gets no request, neither of a session that it had."""
+        sessions = [f"taken-{n}" for n in range(4)]
+        for state, fewest in (("ready", 1), ("maint", 0), ("ready", 0)):
+            self.assertEqual(self.proxy.command(f"set server mortar/one state {state}").strip(), "")
+            before = self.counts()
+            for session in sessions:
+                self.assertEqual(self.proxy.complete(1, session=session), 1)
+            first, second = self.received(before)
+            self.assertEqual(first + second, 4)
+            self.assertGreaterEqual(first, fewest)
+            if state == "maint":
+                self.assertEqual(first, 0)
+        before = self.counts()
+        for _ in range(4):
+            self.assertEqual(self.proxy.complete(1), 1)
+        self.assertGreaterEqual(min(self.received(before)), 1)  # it takes part again
 
 
 class Unit(unittest.TestCase):

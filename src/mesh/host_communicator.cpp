@@ -88,6 +88,7 @@ class CollectiveWork final : public runtime::Launchable {
 
   void launch(const runtime::LaunchContext& context) const override {
     started_->store(true);
+    if (context.immediate && line_->exchange().members() > 1) refuse_default_stream();
     std::vector<const std::byte*> in;
     std::vector<std::byte*> out;
     const auto storage = [&](int access) -> runtime::Storage& {
@@ -112,6 +113,17 @@ class CollectiveWork final : public runtime::Launchable {
   }
 
  private:
+  [[noreturn]] void refuse_default_stream() const {
+    const MeshError error(
+        concat(head_.label,
+               " in a graph that is replayed on the default stream of the CPU: all threads share that stream, "
+               "so the other ranks could not come while this one waits.\n  Replay it on the rank's own: "
+               ".sync(mesh.stream(rank))."),
+        head_.where);
+    line_->fail({line_->first(), concat("could not take part in ", head_.label, ": ", error.message())});
+    throw error;
+  }
+
   std::shared_ptr<Line> line_;
   CollectiveHead head_;
   std::vector<Place> places_;

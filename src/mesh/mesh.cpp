@@ -45,7 +45,8 @@ Stream stream_of_rank(const Mesh& mesh, int index, const Stream& given, SourceLo
                "(Mesh::threads, Mesh::from_environment)."),
         where);
   }
-  return index == 0 && same_device ? given : own;
+  // All threads share the default stream, so a collective on it would wait for a thread that waits for the stream.
+  return index == 0 && same_device && !(given == Stream::default_of(given.device())) ? given : own;
 }
 
 void check_same_mesh(const Mesh& a, const Mesh& b, const char* what, SourceLocation where) {

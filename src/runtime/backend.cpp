@@ -99,7 +99,8 @@ class GraphInOrder final : public GraphWork {
         if (body < entry.bodies.size()) run(*entry.bodies[body], c);
       } else {
         const RecordedCall& call = entry.call_number == kNoEntry ? entry.call : (*calls_)[entry.call_number];
-        call.work->launch({call.grid, call.args, entry.accesses, c.native_queue, c.native_launch});
+        call.work->launch(
+            {call.grid, call.args, entry.accesses, c.native_queue, c.native_launch, nullptr, c.immediate});
       }
     }
   }

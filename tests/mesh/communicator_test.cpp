@@ -49,7 +49,8 @@ class HostCollectives : public ::testing::TestWithParam<Case> {
   template <class T>
   static std::vector<T> values(int rank, std::size_t n) {
     std::vector<T> v(n);
-    for (std::size_t i = 0; i < n; ++i) v[i] = static_cast<T>(static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 8));
+    for (std::size_t i = 0; i < n; ++i)
+      v[i] = static_cast<T>(static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 8));
     return v;
   }
 
@@ -91,7 +92,8 @@ class HostCollectives : public ::testing::TestWithParam<Case> {
       }
       for (const auto& got : run<T>(Collective::AllGather, count, n * r, 0, one)) EXPECT_EQ(bits(got), bits(gathered));
       for (int root = 0; root < ranks(); ++root)
-        for (const auto& got : run<T>(Collective::Broadcast, count, n, root, one)) EXPECT_EQ(bits(got), bits(values<T>(root, n)));
+        for (const auto& got : run<T>(Collective::Broadcast, count, n, root, one))
+          EXPECT_EQ(bits(got), bits(values<T>(root, n)));
       if (!can_add(element_type<T>)) continue;
       const auto sum_of = [&](std::size_t length) {
         std::vector<T> sum(length);
@@ -122,8 +124,8 @@ class HostCollectives : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(HostCollectives, EveryElementType) {
-  all<f64>(), all<f32>(), all<f16>(), all<bf16>(), all<i64>(), all<i32>(), all<i16>(), all<i8>(), all<u64>(), all<u32>(),
-      all<u16>(), all<u8>(), all<f8e4m3>(), all<f8e5m2>(), all<tf32>();
+  all<f64>(), all<f32>(), all<f16>(), all<bf16>(), all<i64>(), all<i32>(), all<i16>(), all<i8>(), all<u64>(),
+      all<u32>(), all<u16>(), all<u8>(), all<f8e4m3>(), all<f8e5m2>(), all<tf32>();
 }
 
 INSTANTIATE_TEST_SUITE_P(MembersAndRanks, HostCollectives,
@@ -136,7 +138,8 @@ TEST(HostCollectivesOrder, TheSameBitsHoweverRanksAreSpread) {
   std::vector<std::vector<f32>> in(kRanks, std::vector<f32>(kCount));
   std::mt19937 random(3);
   for (auto& v : in)
-    for (f32& x : v) x = std::ldexp(std::uniform_real_distribution<f32>(-1, 1)(random), static_cast<int>(random() % 30));
+    for (f32& x : v)
+      x = std::ldexp(std::uniform_real_distribution<f32>(-1, 1)(random), static_cast<int>(random() % 30));
   std::vector<f32> expected(kCount);
   for (std::size_t i = 0; i < kCount; ++i) {
     f32 sum = in[0][i];
@@ -154,7 +157,8 @@ TEST(HostCollectivesOrder, TheSameBitsHoweverRanksAreSpread) {
         from.push_back(reinterpret_cast<const std::byte*>(in[rank].data()));
         to.push_back(reinterpret_cast<std::byte*>(out[rank].data()));
       }
-      run_collective(exchange, each, {Collective::AllReduce, ElementType::f32, kCount, 0, 1, "all_reduce", {}}, from, to);
+      run_collective(exchange, each, {Collective::AllReduce, ElementType::f32, kCount, 0, 1, "all_reduce", {}}, from,
+                     to);
     });
     for (const auto& e : errors) EXPECT_EQ(e, "");
     for (const auto& o : out) EXPECT_EQ(o, expected) << members << " members";
@@ -176,7 +180,8 @@ TEST(HostCollectivesOrder, ZerosKeepTheirSignAndNaNsStay) {
   }
 }
 
-// -- what goes wrong -----------------------------------------------------------------------------------------------------
+// -- what goes wrong
+// -----------------------------------------------------------------------------------------------------
 
 /// Every member calls the collective of its head.
 std::vector<std::string> call(const std::vector<CollectiveHead>& heads, int timeout_ms = 60'000) {
@@ -204,20 +209,25 @@ TEST(HostCollectivesDisagree, TheErrorNamesBothCallsOnEveryRank) {
     CollectiveHead other;
     const char* text;
   } const cases[] = {
-      {head(Collective::AllReduce, ElementType::f32, 16, 0, 20), "called all_reduce of 16 elements of f32 at user.cpp:20"},
-      {head(Collective::AllGather, ElementType::f32, 17, 0, 21), "called all_gather of 17 elements of f32 at user.cpp:21"},
-      {head(Collective::AllGather, ElementType::i32, 16, 0, 22), "called all_gather of 16 elements of i32 at user.cpp:22"},
+      {head(Collective::AllReduce, ElementType::f32, 16, 0, 20),
+       "called all_reduce of 16 elements of f32 at user.cpp:20"},
+      {head(Collective::AllGather, ElementType::f32, 17, 0, 21),
+       "called all_gather of 17 elements of f32 at user.cpp:21"},
+      {head(Collective::AllGather, ElementType::i32, 16, 0, 22),
+       "called all_gather of 16 elements of i32 at user.cpp:22"},
       {head(Collective::Barrier, ElementType::u8, 0, 0, 23), "called barrier at user.cpp:23"},
   };
   for (const auto& c : cases) {
     for (const auto& error : call({gather, gather, c.other})) {
       EXPECT_NE(error.find("rank 2 "), std::string::npos) << error;
       EXPECT_NE(error.find(c.text), std::string::npos) << error;
-      EXPECT_NE(error.find("where rank 0 called all_gather of 16 elements of f32 at user.cpp:10"), std::string::npos) << error;
+      EXPECT_NE(error.find("where rank 0 called all_gather of 16 elements of f32 at user.cpp:10"), std::string::npos)
+          << error;
     }
   }
   for (const auto& error : call({gather, gather, gather})) EXPECT_EQ(error, "");
-  for (const auto& error : call({head(Collective::Broadcast, ElementType::f32, 4, 0, 1), head(Collective::Broadcast, ElementType::f32, 4, 1, 2)}))
+  for (const auto& error : call({head(Collective::Broadcast, ElementType::f32, 4, 0, 1),
+                                 head(Collective::Broadcast, ElementType::f32, 4, 1, 2)}))
     EXPECT_NE(error.find("from rank 1 at user.cpp:2"), std::string::npos) << error;
 }
 
@@ -228,7 +238,9 @@ TEST(HostCollectivesDisagree, ARankThatDoesNotCallIsNamed) {
   const auto errors = call({gather, absent, gather}, 200);
   EXPECT_EQ(errors[1], "");
   for (const std::size_t rank : {std::size_t{0}, std::size_t{2}}) {
-    EXPECT_NE(errors[rank].find("rank 1 did not call the collective that the others are in for 200 ms"), std::string::npos) << errors[rank];
+    EXPECT_NE(errors[rank].find("rank 1 did not call the collective that the others are in for 200 ms"),
+              std::string::npos)
+        << errors[rank];
   }
 }
 

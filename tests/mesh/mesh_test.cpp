@@ -46,6 +46,12 @@ void both(Mut<f32, 1, B> y, Mut<f32, 1, B> z, In<f32, dyn, dyn> x, In<f32, dyn, 
   z.store(z.load() - x.load_like(z));
 }
 
+template <int B>
+void refused(Mut<f32, 1, B> y) {
+  check(sum(y.load(), axis<1>) > 1.0f, "the sum is above one");
+  y.store(y.load());
+}
+
 TEST(Mesh, KnowsItsRanks) {
   const Mesh mesh = Mesh::cpu(4);
   EXPECT_EQ(mesh.size(), 4);
@@ -139,7 +145,7 @@ TEST(Mesh, CollectivesAreOrderedBehindTheWorkOfOtherStreams) {
     auto x = zeros<f32>({2, 64}).sync();
     auto s = shard(x, axis<0>, mesh).sync();
     for (int i = 0; i < 50; ++i) {
-      s = kernel<scaled<64>>(std::move(s), 1.0f, full<f32>({1, 64}, static_cast<float>(i), axis<0>, mesh)).on(other);
+      s = kernel<scaled<64>>(std::move(s), 1.0f, full<f32>({2, 64}, static_cast<float>(i), axis<0>, mesh)).on(other);
       auto whole = all_gather(s).on(mesh.stream(mesh.first_rank()));
       kernel<doubled<64>>(mut(s)).on(other);  // waits until the gather has read
       EXPECT_EQ(values(std::move(whole)), std::vector<f32>(128, static_cast<float>(i)));
@@ -162,9 +168,21 @@ TEST(Mesh, FlowsAndGraphs) {
     for (std::size_t i = 0; i < xs.size(); ++i) EXPECT_EQ(once[i], 2 * xs[i]);
     auto graph = capture([&](Tensor<f32, 2>& t) { return flow(mesh, std::move(t)); }, clone(x).sync());
     for (int i = 0; i < 3; ++i) {
-      graph.replay().sync();
+      graph.replay().sync(mesh.stream(mesh.first_rank()));
       EXPECT_EQ(values(graph.output()), once);
     }
+  });
+}
+
+// The default stream of the CPU is one for all threads: a rank that waits in it would keep the others out.
+TEST(Mesh, AGraphWithCollectivesIsNotReplayedOnTheDefaultStream) {
+  on_ranks(Mesh::threads(2, Device::cpu(), 60'000), [](const Mesh& mesh) {
+    auto flow = [](Mesh m, Tensor<f32, 2> start) -> Flow<Tensor<f32, 2>> {
+      auto s = co_await shard(start, axis<0>, m);
+      co_return co_await (co_await all_gather(std::move(s))).local(m.first_rank());
+    };
+    auto graph = capture([&](Tensor<f32, 2>& t) { return flow(mesh, std::move(t)); }, zeros<f32>({2, 64}).sync());
+    EXPECT_ERROR(MeshError, graph.replay().sync(), "default stream", "mesh.stream(rank)");
   });
 }
 
@@ -173,13 +191,16 @@ TEST(Mesh, WhatDoesNotFitIsRefusedAndNothingIsLost) {
   auto x = random::normal<f32>({8, 64}, 1).sync();
   auto s = shard(x, axis<0>, mesh).sync();
   const auto before = values(all_gather(s).sync());
-  EXPECT_ERROR(ShapeError, static_cast<void>(shard(x.slice<0>(0, 6), axis<0>, mesh)), "the extent is 6", "multiple of 4", "Pad it to 8");
+  EXPECT_ERROR(ShapeError, static_cast<void>(shard(x.slice<0>(0, 6), axis<0>, mesh)), "the extent is 6",
+               "multiple of 4", "Pad it to 8");
   auto o = shard(x, axis<0>, other).sync();
-  EXPECT_ERROR(ShapeError, static_cast<void>(kernel<scaled<64>>(std::move(o), 1.0f, s)), "tensors of one mesh", "mesh_test.cpp");
+  EXPECT_ERROR(ShapeError, static_cast<void>(kernel<scaled<64>>(std::move(o), 1.0f, s)), "tensors of one mesh",
+               "mesh_test.cpp");
   EXPECT_EQ(values(all_gather(o).sync()), before) << "what was given to a refused launch is still there";
-  EXPECT_ERROR(ShapeError, static_cast<void>(kernel<scaled<64>>.blocks(1)(std::move(s), 1.0f, s)), "blocks");
+  EXPECT_ERROR(ShapeError, static_cast<void>(kernel<scaled<64>>.blocks(1)(empty_like(s), 1.0f, s)), "blocks");
   EXPECT_EQ(values(all_gather(s).sync()), before);
-  EXPECT_ERROR(BorrowError, static_cast<void>(kernel<scaled<64>>(std::move(s), 1.0f, s)), "same storage", "mesh_test.cpp");
+  EXPECT_ERROR(BorrowError, static_cast<void>(kernel<scaled<64>>(std::move(s), 1.0f, s)), "same storage",
+               "mesh_test.cpp");
   EXPECT_EQ(values(all_gather(s).sync()), before);
   auto pending = kernel<doubled<64>>(mut(s));
   EXPECT_ERROR(BorrowError, static_cast<void>(all_gather(s)), "doubled", "all_gather");
@@ -208,14 +229,7 @@ TEST(Mesh, AFailedOperandIsToldToTheOthers) {
       EXPECT_ERROR(MeshError, static_cast<void>(all_gather(s).sync()), "rank 1 could not take part in all_gather");
       return;
     }
-    struct Broken {
-      template <int B>
-      static void kernel(Mut<f32, 1, B> y) {
-        check(sum(y.load(), axis<1>) > 1.0f, "the sum is above one");
-        y.store(y.load());
-      }
-    };
-    s = tessera::kernel<Broken::kernel<64>>(std::move(s)).on(Stream(Device::cpu()));
+    s = kernel<refused<64>>(std::move(s)).on(Stream(Device::cpu()));
     EXPECT_THROW(static_cast<void>(all_gather(s).sync()), DeviceError);
   });
 }

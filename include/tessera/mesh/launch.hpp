@@ -18,7 +18,7 @@
 namespace tessera {
 
 namespace detail {
-template <class>
+template <class, bool>
 struct SpreadArgument;
 }
 
@@ -26,7 +26,7 @@ struct SpreadArgument;
 template <class P>
 class [[nodiscard("mut(t) lends a tensor to a call: write it as the argument")]] PlacedLend {
  private:
-  template <class>
+  template <class, bool>
   friend struct detail::SpreadArgument;
   template <Element T, int R, int A>
   friend PlacedLend<Sharded<T, R, A>> mut(Sharded<T, R, A>&, SourceLocation);
@@ -52,11 +52,12 @@ inline constexpr bool is_spread<Op<P>> = true;
 template <class P>
 inline constexpr bool is_spread<PlacedLend<P>> = true;
 
-/// What a launch does with an argument: a number is passed on; the parts of the others belong to the ranks.
-enum class SpreadUse : std::uint8_t { Number, Read, Give, Make, Lend };
+/// What a launch does with an argument. Number: passed on. The others belong to the ranks: parts that are read, given
+/// or lent, made anew to be written, or made anew to be read.
+enum class SpreadUse : std::uint8_t { Number, Read, Give, Lend, Make, Pass };
 
-/// An argument that the ranks have in common.
-template <class A>
+/// An argument for a parameter that the kernel writes, or only reads. Here: one that the ranks have in common.
+template <class A, bool Written>
 struct SpreadArgument {
   static constexpr SpreadUse use = SpreadUse::Number;
   static_assert(!is_tensor<std::remove_cvref_t<A>> && !ReadableArg<A>::ok,
@@ -80,22 +81,27 @@ struct SpreadRead {
   const Mesh* mesh() const { return &argument.mesh(where); }
   auto of(std::size_t i) const { return argument.part(argument.mesh(where).first_rank() + static_cast<int>(i), where); }
 };
-template <class P>
-  requires(is_placed<P>)
-struct SpreadArgument<const P&> : SpreadRead<P> {
+template <class P, bool Written>
+  requires(Placed<P>::ok)
+struct SpreadArgument<const P&, Written> : SpreadRead<P> {
+  using SpreadRead<P>::SpreadRead;
+};
+template <class P, bool Written>
+  requires(Placed<P>::ok)
+struct SpreadArgument<P&, Written> : SpreadRead<P> {
   using SpreadRead<P>::SpreadRead;
 };
 template <class P>
-  requires(is_placed<P>)
-struct SpreadArgument<P&> : SpreadRead<P> {
+  requires(Placed<P>::ok)
+struct SpreadArgument<P, false> : SpreadRead<P> {
   using SpreadRead<P>::SpreadRead;
 };
 
 /// The ranks' launches borrow the parts of a given tensor, which the operation owns and returns: nothing is lost where
 /// a later rank's launch is refused.
 template <class P>
-  requires(is_placed<P>)
-struct SpreadArgument<P> {
+  requires(Placed<P>::ok)
+struct SpreadArgument<P, true> {
   static constexpr SpreadUse use = SpreadUse::Give;
   using placed = P;
   static_assert(
@@ -109,8 +115,8 @@ struct SpreadArgument<P> {
   auto of(std::size_t i) const { return mut(PlacedReach::parts(argument)[i], where); }
 };
 
-template <class P>
-struct SpreadArgument<PlacedLend<P>> {
+template <class P, bool Written>
+struct SpreadArgument<PlacedLend<P>, Written> {
   static constexpr SpreadUse use = SpreadUse::Lend;
   P& argument;
   SourceLocation where;
@@ -122,9 +128,11 @@ struct SpreadArgument<PlacedLend<P>> {
 [[noreturn]] void throw_not_made_by_ranks(SourceLocation where);
 
 /// An operation that makes the operand: each rank's launch takes the rank's own.
-template <class P>
-struct SpreadArgument<Op<P>> {
-  static constexpr SpreadUse use = SpreadUse::Make;
+template <class P, bool Written>
+struct SpreadArgument<Op<P>, Written> {
+  static constexpr SpreadUse use = Written ? SpreadUse::Make : SpreadUse::Pass;
+  static_assert(Written || Placed<P>::kind != PlacementKind::Partial,
+                "a Partial is summands, which are not read: all_reduce(std::move(p)) adds them");
   using placed = P;
   using Maker = RankOps<typename P::element, P::rank>;
   const Maker* maker;
@@ -258,10 +266,16 @@ template <class Kernel>
 struct LaunchOver {
   template <class... A>
   static auto call(const Kernel& kernel, SourceLocation where, A&&... args) {
-    return with(kernel, where, SpreadArgument<A>(args, where)...);
+    return each(kernel, where, typename Kernel::HostParameters{}, lang::TypeList<A...>{}, args...);
   }
 
  private:
+  /// `A`: the types of the arguments, with how they were passed.
+  template <class... S, class... A, class... X>
+  static auto each(const Kernel& kernel, SourceLocation where, lang::TypeList<S...>, lang::TypeList<A...>, X&... args) {
+    return with(kernel, where, SpreadArgument<A, is_mutable_param<S>()>(args, where)...);
+  }
+
   template <class RankResult, class... H>
   static auto make_op(const Mesh& mesh, std::vector<Op<RankResult>>&& each, std::tuple<H...>&& results,
                       SourceLocation where) {

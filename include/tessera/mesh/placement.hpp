@@ -290,9 +290,8 @@ Dims<R> part_of_dims(const Dims<R>& dims, const Mesh& mesh, const char* what, So
 }
 
 template <class P, Element T, int R>
-Op<P> make_placed(const Mesh& mesh, const Dims<R>& part, const char* label, decltype(Recipe::fill) fill,
-                  SourceLocation where) {
-  return Op<P>(std::make_unique<MakePlacedNode<P>>(mesh, part, recipe<T>(label, fill, where)));
+Op<P> make_placed(const Mesh& mesh, const Dims<R>& part, const Recipe& made) {
+  return Op<P>(std::make_unique<MakePlacedNode<P>>(mesh, part, made));
 }
 
 }  // namespace detail
@@ -330,13 +329,24 @@ Op<Replicated<T, R>> replicate(const Tensor<T, R>& x, const Mesh& mesh,
   return replicate(x.view(where), mesh, where);
 }
 
-/// Every element 0; each rank owns its part along the axis: zeros<f32>({rows, 1024}, axis<0>, mesh).
+/// Every element is `value`; each rank owns its part along the axis: full<f32>({rows, 1024}, 1.5f, axis<0>, mesh).
+/// ShapeError as for shard(), and if the element type does not hold the value.
+template <Element T, int A, std::size_t N>
+Op<Sharded<T, static_cast<int>(N), A>> full(BracedDims<N> dims, detail::Number<T> value, Axis<A>, const Mesh& mesh,
+                                            SourceLocation where = SourceLocation::current()) {
+  constexpr int R = static_cast<int>(N);
+  const auto part = detail::part_of_dims<T, R, A>(Dims<R>(dims, where), mesh, "full", where);
+  const std::uint64_t bits = detail::fitting(value.arg(), "full", where);
+  return detail::make_placed<Sharded<T, R, A>, T>(mesh, part,
+                                                  detail::recipe<T>("full", detail::fill_value, where, bits));
+}
+/// Every element 0; each rank owns its part along the axis.
 template <Element T, int A, std::size_t N>
 Op<Sharded<T, static_cast<int>(N), A>> zeros(BracedDims<N> dims, Axis<A>, const Mesh& mesh,
                                              SourceLocation where = SourceLocation::current()) {
   constexpr int R = static_cast<int>(N);
   const auto part = detail::part_of_dims<T, R, A>(Dims<R>(dims, where), mesh, "zeros", where);
-  return detail::make_placed<Sharded<T, R, A>, T>(mesh, part, "zeros", detail::fill_value, where);
+  return detail::make_placed<Sharded<T, R, A>, T>(mesh, part, detail::recipe<T>("zeros", detail::fill_value, where));
 }
 /// Elements that are not initialised, for outputs; each rank owns its part along the axis.
 template <Element T, int A, std::size_t N>
@@ -344,25 +354,28 @@ Op<Sharded<T, static_cast<int>(N), A>> empty(BracedDims<N> dims, Axis<A>, const 
                                              SourceLocation where = SourceLocation::current()) {
   constexpr int R = static_cast<int>(N);
   const auto part = detail::part_of_dims<T, R, A>(Dims<R>(dims, where), mesh, "empty", where);
-  return detail::make_placed<Sharded<T, R, A>, T>(mesh, part, "empty", nullptr, where);
+  return detail::make_placed<Sharded<T, R, A>, T>(mesh, part, detail::recipe<T>("empty", nullptr, where));
 }
 /// Summands of 0 on each rank: for kernels that write, or add to, one summand on each.
 template <Element T, std::size_t N>
 Op<Partial<T, static_cast<int>(N)>> partial_zeros(BracedDims<N> dims, const Mesh& mesh,
                                                   SourceLocation where = SourceLocation::current()) {
   constexpr int R = static_cast<int>(N);
-  return detail::make_placed<Partial<T, R>, T>(mesh, Dims<R>(dims, where), "partial_zeros", detail::fill_value, where);
+  return detail::make_placed<Partial<T, R>, T>(mesh, Dims<R>(dims, where),
+                                               detail::recipe<T>("partial_zeros", detail::fill_value, where));
 }
 
 /// An output with the extents, element type and placement of `x`, not initialised.
 template <Element T, int R, int A>
 Op<Sharded<T, R, A>> empty_like(const Sharded<T, R, A>& x, SourceLocation where = SourceLocation::current()) {
-  return detail::make_placed<Sharded<T, R, A>, T>(x.mesh(where), x.part_dims(where), "empty_like", nullptr, where);
+  return detail::make_placed<Sharded<T, R, A>, T>(x.mesh(where), x.part_dims(where),
+                                                  detail::recipe<T>("empty_like", nullptr, where));
 }
 /// The same for a launch that reads replicated tensors only: each rank computes the same elements.
 template <Element T, int R>
 Op<Replicated<T, R>> empty_like(const Replicated<T, R>& x, SourceLocation where = SourceLocation::current()) {
-  return detail::make_placed<Replicated<T, R>, T>(x.mesh(where), x.part_dims(where), "empty_like", nullptr, where);
+  return detail::make_placed<Replicated<T, R>, T>(x.mesh(where), x.part_dims(where),
+                                                  detail::recipe<T>("empty_like", nullptr, where));
 }
 
 template <Element T, int R>

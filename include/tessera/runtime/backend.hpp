@@ -41,6 +41,8 @@ struct LaunchContext {
   void* native_queue = nullptr;         ///< the driver's stream (CUstream); null on the CPU
   void* native_launch = nullptr;        ///< private to the backend
   void* native_node = nullptr;  ///< private to the backend: a node of a graph gets the work, and nothing is enqueued
+  /// It runs on the thread that enqueues it, and others that enqueue wait meanwhile: it must not wait for them.
+  bool immediate = false;
 };
 
 /// Work that can be enqueued: a compiled kernel, or a host function. Immutable: one object serves any number of

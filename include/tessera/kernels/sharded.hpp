@@ -50,4 +50,15 @@ Op<Replicated<product_t<U, T>, 2>> linear(const Replicated<T, 2>& x, const Repli
   return linear_of_ranks<Replicated<product_t<U, T>, 2>, U>(x, w, where);
 }
 
+/// Explains which splits go together.
+template <class U = void, class X, class W>
+  requires(tessera::detail::is_placed<X> || tessera::detail::is_placed<W>)
+Op<Replicated<f32, 2>> linear(const X&, const W&, SourceLocation where = SourceLocation::current()) {
+  static_assert(
+      tessera::detail::never_true<X>,
+      "linear over a mesh takes a Replicated x and weights split by rows (axis 0), x and weights that are both "
+      "split along k (axis 1), or x split by rows (axis 0) and Replicated weights, all of one element type");
+  return tessera::detail::each_rank<Replicated<f32, 2>>(Mesh::cpu(1), {}, where);
+}
+
 }  // namespace tessera::kernels

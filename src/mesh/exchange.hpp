@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "tessera/base/error.hpp"
 #include "tessera/mesh/communicator.hpp"
 
 namespace tessera::mesh {
@@ -36,7 +37,15 @@ std::shared_ptr<Communicator> host_communicator(std::shared_ptr<Exchange> exchan
 /// The group of the threads of this process; one exchange for each.
 std::vector<std::shared_ptr<Exchange>> thread_exchanges(int members, int timeout_ms);
 
-/// The text and the error of a failed group.
+/// The MeshError of a failed group, which keeps the failure as it was first told.
+class GroupError final : public MeshError {
+ public:
+  GroupError(const GroupFailure& failure, const char* label, SourceLocation where);
+  const GroupFailure& failure() const noexcept { return failure_; }
+
+ private:
+  GroupFailure failure_;
+};
 [[noreturn]] void throw_group_failure(const GroupFailure& failure, const char* label, SourceLocation where);
 
 }  // namespace tessera::mesh

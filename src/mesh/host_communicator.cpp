@@ -1,6 +1,5 @@
 // A communicator whose data the host moves: over threads or MPI. Where the host reaches the memory of all local ranks,
 // a collective is one piece of work in stream order, and can be captured; elsewhere it runs at once, on copies.
-#include <atomic>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -56,10 +55,9 @@ class Line {
     head.number = ++calls_;
     try {
       run_collective(*exchange_, ranks_each_, head, in, out);
-    } catch (const MeshError& e) {
-      const MeshError placed(e.message(), head.where);
-      fail({-1, e.message()});
-      throw placed;
+    } catch (const GroupError& e) {
+      fail(e.failure());
+      throw_group_failure(e.failure(), head.label, head.where);
     } catch (const std::exception& e) {
       fail({first(), concat("failed in ", head.label, ": ", e.what())});
       throw;
@@ -87,7 +85,6 @@ class CollectiveWork final : public runtime::Launchable {
       : line_(std::move(line)), head_(head), places_(std::move(places)) {}
 
   void launch(const runtime::LaunchContext& context) const override {
-    started_->store(true);
     if (context.immediate && line_->exchange().members() > 1) refuse_default_stream();
     std::vector<const std::byte*> in;
     std::vector<std::byte*> out;
@@ -103,13 +100,14 @@ class CollectiveWork final : public runtime::Launchable {
       if (p.out >= 0) storage(p.out).host_wrote(p.out_offset, p.out_bytes);
   }
 
-  /// Work that follows: a queue skips work whose input carries a failure, and the other members must learn of it.
-  std::shared_ptr<const runtime::Launchable> check() const {
-    return runtime::host_work([started = started_, line = line_, label = head_.label](const runtime::LaunchContext&) {
-      if (!started->exchange(false))
-        line->fail(
-            {line->first(), concat("could not take part in ", label, ", because what it was to pass on has failed")});
-    });
+  /// The other members wait for this one, which does not come.
+  void skipped() const noexcept override {
+    try {
+      line_->fail({line_->first(),
+                   concat("could not take part in ", head_.label, ", because what it was to pass on has failed")});
+    } catch (...) {  // no memory for the text
+      line_->fail({line_->first(), {}});
+    }
   }
 
  private:
@@ -127,7 +125,6 @@ class CollectiveWork final : public runtime::Launchable {
   std::shared_ptr<Line> line_;
   CollectiveHead head_;
   std::vector<Place> places_;
-  std::shared_ptr<std::atomic<bool>> started_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 /// Bytes that a rank reads and writes.
@@ -199,10 +196,7 @@ class HostCommunicator final : public Communicator {
     const auto work = std::make_shared<const CollectiveWork>(line_, head_of(call), std::move(places));
     runtime::Submission submission{work, {}, {}, accesses, call.label, call.where};
     submission.movable = true;
-    const Stream& stream = call.ranks.front().stream;
-    stream.core()->submit(submission);
-    const runtime::Submission check{work->check(), {}, {}, {}, call.label, call.where};
-    stream.core()->submit(check);
+    call.ranks.front().stream.core()->submit(submission);
   }
 
   void run_on_copies(const CollectiveCall& call) {

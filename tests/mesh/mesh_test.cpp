@@ -19,7 +19,7 @@ using test::on_ranks;
 void on_meshes(int n, const std::function<void(const Mesh&)>& f) {
   SCOPED_TRACE(n);
   f(Mesh::cpu(n));
-  on_ranks(Mesh::threads(n, Device::cpu(), 60'000), f);
+  on_ranks(Mesh::threads(n, Device::cpu(), 20'000), f);
 }
 
 template <class T, int R>
@@ -130,7 +130,7 @@ TEST(Mesh, LaunchesRunOnEachRank) {
 }
 
 TEST(Mesh, BroadcastTakesTheRootsElements) {
-  on_ranks(Mesh::threads(3, Device::cpu(), 60'000), [](const Mesh& mesh) {
+  on_ranks(Mesh::threads(3, Device::cpu(), 20'000), [](const Mesh& mesh) {
     auto x = full<i32>({5}, mesh.first_rank() + 10).sync();
     for (int root = 0; root < 3; ++root)
       EXPECT_EQ(values(broadcast(x, root, mesh).sync()), std::vector<i32>(5, root + 10));
@@ -140,7 +140,7 @@ TEST(Mesh, BroadcastTakesTheRootsElements) {
 }
 
 TEST(Mesh, CollectivesAreOrderedBehindTheWorkOfOtherStreams) {
-  on_ranks(Mesh::threads(2, Device::cpu(), 60'000), [](const Mesh& mesh) {
+  on_ranks(Mesh::threads(2, Device::cpu(), 20'000), [](const Mesh& mesh) {
     Stream other(Device::cpu());
     auto x = zeros<f32>({2, 64}).sync();
     auto s = shard(x, axis<0>, mesh).sync();
@@ -153,9 +153,24 @@ TEST(Mesh, CollectivesAreOrderedBehindTheWorkOfOtherStreams) {
   });
 }
 
+// Two collectives whose operands are ready at different times meet in the order in which they were made.
+TEST(Mesh, CollectivesOnTwoStreamsKeepTheirOrder) {
+  on_ranks(Mesh::threads(2, Device::cpu(), 20'000), [](const Mesh& mesh) {
+    Stream a(Device::cpu()), b(Device::cpu());
+    for (int i = 0; i < 100; ++i) {
+      auto slow = full<f32>({2, 64}, 1.0f, axis<0>, mesh).on(a);
+      for (int k = 0; k < (mesh.first_rank() == i % 2 ? 20 : 0); ++k) kernel<doubled<64>>(mut(slow)).on(a);
+      auto first = all_gather(slow).on(a);
+      auto second = broadcast(full<i32>({8}, i).on(b), 1, mesh).on(b);
+      EXPECT_EQ(values(std::move(second)), std::vector<i32>(8, i));
+      EXPECT_EQ(values(std::move(first)).size(), 128U);
+    }
+  });
+}
+
 // A flow is the same program; a graph is captured by a thread with one rank.
 TEST(Mesh, FlowsAndGraphs) {
-  on_ranks(Mesh::threads(2, Device::cpu(), 60'000), [](const Mesh& mesh) {
+  on_ranks(Mesh::threads(2, Device::cpu(), 20'000), [](const Mesh& mesh) {
     auto x = random::normal<f32>({2, 64}, 4).sync();
     const auto xs = values(x);
     auto flow = [](Mesh m, Tensor<f32, 2> start) -> Flow<Tensor<f32, 2>> {
@@ -176,13 +191,33 @@ TEST(Mesh, FlowsAndGraphs) {
 
 // The default stream of the CPU is one for all threads: a rank that waits in it would keep the others out.
 TEST(Mesh, AGraphWithCollectivesIsNotReplayedOnTheDefaultStream) {
-  on_ranks(Mesh::threads(2, Device::cpu(), 60'000), [](const Mesh& mesh) {
+  on_ranks(Mesh::threads(2, Device::cpu(), 20'000), [](const Mesh& mesh) {
     auto flow = [](Mesh m, Tensor<f32, 2> start) -> Flow<Tensor<f32, 2>> {
       auto s = co_await shard(start, axis<0>, m);
       co_return co_await (co_await all_gather(std::move(s))).local(m.first_rank());
     };
     auto graph = capture([&](Tensor<f32, 2>& t) { return flow(mesh, std::move(t)); }, zeros<f32>({2, 64}).sync());
     EXPECT_ERROR(MeshError, graph.replay().sync(), "default stream", "mesh.stream(rank)");
+  });
+}
+
+// A replay that must skip its collective, after one that did not, tells the others.
+TEST(Mesh, AReplayWhoseOperandHasFailedIsTold) {
+  on_ranks(Mesh::threads(2, Device::cpu(), 20'000), [](const Mesh& mesh) {
+    const Stream own = mesh.stream(mesh.first_rank());
+    auto flow = [](Mesh m, Tensor<f32, 2>& x) -> Flow<Tensor<f32, 2>> {
+      auto s = co_await shard(x, axis<0>, m);
+      s = co_await kernel<refused<64>>(std::move(s));
+      co_return co_await (co_await all_gather(std::move(s))).local(m.first_rank());
+    };
+    auto graph = capture([&](Tensor<f32, 2>& t) { return flow(mesh, t); }, ones<f32>({2, 64}).sync());
+    graph.replay().sync(own);
+    if (mesh.first_rank() == 1) copy_into(mut(graph.input<0>()), zeros<f32>({2, 64})).sync(own);
+    if (mesh.first_rank() == 0) {
+      EXPECT_ERROR(MeshError, graph.replay().sync(own), "rank 1 could not take part in all_gather");
+    } else {
+      EXPECT_THROW(graph.replay().sync(own), Error);
+    }
   });
 }
 
@@ -209,7 +244,7 @@ TEST(Mesh, WhatDoesNotFitIsRefusedAndNothingIsLost) {
 }
 
 TEST(Mesh, OneRankThatFailsEndsTheOthers) {
-  on_ranks(Mesh::threads(3, Device::cpu(), 60'000), [](const Mesh& mesh) {
+  on_ranks(Mesh::threads(3, Device::cpu(), 20'000), [](const Mesh& mesh) {
     auto s = zeros<f32>({3, 64}, axis<0>, mesh).sync();
     if (mesh.first_rank() == 1) {
       mesh.abort("could not read its file");
@@ -223,7 +258,7 @@ TEST(Mesh, OneRankThatFailsEndsTheOthers) {
 
 // A rank whose input carries a failure does not come to the collective; the others learn of it at once.
 TEST(Mesh, AFailedOperandIsToldToTheOthers) {
-  on_ranks(Mesh::threads(2, Device::cpu(), 60'000), [](const Mesh& mesh) {
+  on_ranks(Mesh::threads(2, Device::cpu(), 20'000), [](const Mesh& mesh) {
     auto s = zeros<f32>({2, 64}, axis<0>, mesh).sync();
     if (mesh.first_rank() == 0) {
       EXPECT_ERROR(MeshError, static_cast<void>(all_gather(s).sync()), "rank 1 could not take part in all_gather");

@@ -52,6 +52,9 @@ class Launchable {
  public:
   virtual ~Launchable();
   virtual void launch(const LaunchContext&) const = 0;
+  /// Called instead of launch() by a CPU queue that skips the work, because an input carries a failure, or because work
+  /// before it in the same graph has failed. For work that others, outside the queue, wait for.
+  virtual void skipped() const noexcept {}
   /// True if `other`, called with the same arguments, does the same.
   virtual bool same_as(const Launchable& other) const noexcept { return this == &other; }
   /// Private to the CUDA backend, the only one that overrides it: its KernelWork, null if it is none.

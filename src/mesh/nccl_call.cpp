@@ -164,7 +164,7 @@ void Group::submit(const Work& work, std::span<const RankCall> calls, std::span<
                              "each device has a graph of its own.\n  Capture in one thread for each rank."),
                       where);
   }
-  as_one(label, where, [&](std::size_t i) {
+  as_one(label, label, where, [&](std::size_t i) {
     const bool only_here = calls[i].kind == Collective::Send || calls[i].kind == Collective::Receive;
     if (!only_here || calls[i].reads || calls[i].writes) submit_one(i);
     return Result::Success;

@@ -81,7 +81,7 @@ void Group::create(const UniqueId& id, int size, int first, SourceLocation where
   first_ = first;
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = first + static_cast<int>(i);
   watchdog_ = std::thread([this] { watch(); });
-  call_each("ncclCommInitRankConfig", where, [&](Rank& rank) {
+  call_each("ncclCommInitRankConfig", "making a mesh", where, [&](Rank& rank) {
     Config config;
     const Result result = library_.ncclCommInitRankConfig(rank.made.get(), size, id, rank.number, &config);
     rank.comm = *rank.made;
@@ -95,7 +95,7 @@ void Group::create_from(Group& parent, int colour, SourceLocation where) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = parent.ranks_[i]->number;
   std::size_t next = 0;
   try {
-    parent.call_each("ncclCommSplit", where, [&](Rank& rank) {
+    parent.call_each("ncclCommSplit", "splitting a mesh", where, [&](Rank& rank) {
       Config config;
       return library_.ncclCommSplit(rank.comm, colour, rank.number, ranks_[next++]->made.get(), &config);
     });
@@ -140,7 +140,7 @@ void Group::make_windows(SourceLocation where) {
     rank.window = runtime::Storage::adopt(rank.stream.device(), memory, bytes, std::move(owner), {.label = "a window"});
   }
   if (!all_agree(memory != nullptr, where)) return;
-  call_each("ncclCommWindowRegister", where, [&](Rank& r) {
+  call_each("ncclCommWindowRegister", "making a mesh", where, [&](Rank& r) {
     return library_.ncclCommWindowRegister(r.comm, memory, bytes, &r.registered, kSymmetricWindow);
   });
   windows_ = all_agree(rank.registered != nullptr, where);
@@ -200,7 +200,8 @@ Result Group::with_lock(Rank& rank, const std::function<Result()>& f) {
   return f();
 }
 
-void Group::as_one(const char* call, SourceLocation where, const std::function<Result(std::size_t)>& f) {
+void Group::as_one(const char* call, const char* label, SourceLocation where,
+                   const std::function<Result(std::size_t)>& f) {
   const bool several = ranks_.size() > 1;
   if (several) library_.ncclGroupStart();
   std::vector<Result> results(ranks_.size(), Result::Success);
@@ -212,14 +213,17 @@ void Group::as_one(const char* call, SourceLocation where, const std::function<R
     throw;
   }
   const Result end = several ? library_.ncclGroupEnd() : Result::Success;
+  // What has failed first: the others may wait for it.
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const bool failed = results[i] != Result::Success && results[i] != Result::InProgress;
-    settle(*ranks_[i], failed || !several ? results[i] : end, call, call, where);
+    if (results[i] != Result::Success && results[i] != Result::InProgress)
+      fail(*ranks_[i], results[i], call, label, where);
   }
+  for (std::size_t i = 0; i < ranks_.size(); ++i) settle(*ranks_[i], several ? end : results[i], call, label, where);
 }
 
-void Group::call_each(const char* call, SourceLocation where, const std::function<Result(Rank&)>& f) {
-  as_one(call, where, [&](std::size_t i) {
+void Group::call_each(const char* call, const char* label, SourceLocation where,
+                      const std::function<Result(Rank&)>& f) {
+  as_one(call, label, where, [&](std::size_t i) {
     Result result = Result::Success;
     on_device(*ranks_[i], where, [&] { result = with_lock(*ranks_[i], [&] { return f(*ranks_[i]); }); });
     return result;
@@ -329,7 +333,8 @@ void Group::end_ranks() noexcept {
       if (rank->registered == nullptr) continue;
       on_device(*rank, {}, [&] { library_.ncclCommWindowDeregister(rank->comm, rank->registered); });
     }
-    call_each("ncclCommFinalize", {}, [&](Rank& rank) { return library_.ncclCommFinalize(rank.comm); });
+    call_each("ncclCommFinalize", "the end of a mesh", {},
+              [&](Rank& rank) { return library_.ncclCommFinalize(rank.comm); });
     for (const auto& rank : ranks_)
       on_device(*rank, {}, [&] { library_.ncclCommDestroy(std::exchange(rank->comm, nullptr)); });
   } catch (...) { abort_ranks(); }

@@ -104,9 +104,9 @@ class Group : public std::enable_shared_from_this<Group> {
   void on_device(Rank& rank, SourceLocation where, std::function<void()> f);
   /// Calls f for each local rank, by its number, as one group of NCCL's if there are several, and waits until NCCL is
   /// done with all.
-  void as_one(const char* call, SourceLocation where, const std::function<Result(std::size_t)>& f);
+  void as_one(const char* call, const char* label, SourceLocation where, const std::function<Result(std::size_t)>& f);
   /// The same for functions of NCCL that enqueue nothing: f is called with the rank's device current.
-  void call_each(const char* call, SourceLocation where, const std::function<Result(Rank&)>& f);
+  void call_each(const char* call, const char* label, SourceLocation where, const std::function<Result(Rank&)>& f);
   Result with_lock(Rank& rank, const std::function<Result()>& f);
   /// Waits until a result is no longer in progress. Throws MeshError if the call failed or the limit has passed.
   void settle(Rank& rank, Result result, const char* call, const char* label, SourceLocation where);

@@ -203,16 +203,21 @@ Result Group::with_lock(Rank& rank, const std::function<Result()>& f) {
 void Group::as_one(const char* call, const char* label, SourceLocation where,
                    const std::function<Result(std::size_t)>& f) {
   const bool several = ranks_.size() > 1;
-  if (several) library_.ncclGroupStart();
+  std::unique_lock<std::timed_mutex> open;
+  if (several) {
+    open = std::unique_lock(open_group_);
+    library_.ncclGroupStart();
+  }
   std::vector<Result> results(ranks_.size(), Result::Success);
   try {
     for (std::size_t i = 0; i < ranks_.size(); ++i) results[i] = f(i);
   } catch (...) {
-    abort({ranks_.front()->number, concat(call, ": not all ranks of this thread could call it")});
     if (several) library_.ncclGroupEnd();
+    abort({ranks_.front()->number, concat(call, ": not all ranks of this thread could call it")});
     throw;
   }
   const Result end = several ? library_.ncclGroupEnd() : Result::Success;
+  if (several) open.unlock();
   // What has failed first: the others may wait for it.
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     if (results[i] != Result::Success && results[i] != Result::InProgress)
@@ -317,6 +322,7 @@ void Group::look_for_errors() {
 }
 
 void Group::abort_ranks() noexcept {
+  const std::unique_lock open(open_group_, kStuck);
   for (const auto& rank : ranks_) {
     const std::unique_lock lock(rank->mutex, kStuck);
     // Without the lock, another thread is stuck in NCCL: ending its call is all that is left.

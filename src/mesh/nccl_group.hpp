@@ -129,6 +129,7 @@ class Group : public std::enable_shared_from_this<Group> {
   int size_ = 0, first_ = 0;
   bool windows_ = false;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::timed_mutex open_group_;  ///< held while NCCL keeps calls of several ranks until the end of their group
   std::atomic<bool> failed_{false};
   mutable std::mutex state_mutex_;  // down to stopping_
   std::condition_variable changed_;

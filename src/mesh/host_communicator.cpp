@@ -45,6 +45,10 @@ class Line {
     }
     exchange_->abort(failure);
   }
+  std::optional<GroupFailure> failure() const {
+    const std::lock_guard lock(mutex_);
+    return failed_;
+  }
   void throw_if_failed(const char* label, SourceLocation where) const {
     const std::lock_guard lock(mutex_);
     if (failed_) throw_group_failure(*failed_, label, where);
@@ -163,6 +167,7 @@ class HostCommunicator final : public Communicator {
   }
 
   void abort(const GroupFailure& failure) noexcept override { line_->fail(failure); }
+  std::optional<GroupFailure> failure() const override { return line_->failure(); }
 
  private:
   static CollectiveHead head_of(const CollectiveCall& call) {

@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -78,6 +79,9 @@ class Communicator {
   /// Ends the group: calls in flight and all later ones fail on every member, with this reason. Callable from any
   /// thread, never blocks for long; the first reason counts.
   virtual void abort(const GroupFailure& failure) noexcept = 0;
+  /// Why the group has ended, empty while it works. Where the devices move the data, work that was in flight ends
+  /// without an error of its own, with unspecified results: ask after waiting for them.
+  virtual std::optional<GroupFailure> failure() const { return std::nullopt; }
 };
 
 /// True for the element types that AllReduce and ReduceScatter add: f64, f32, f16, bf16, and integers.

@@ -1,0 +1,19 @@
+# Processes that mpirun starts: the exchange over MPI.
+if(NOT TESSERA_MPIEXEC)
+  add_test(NAME mesh.mpi COMMAND ${CMAKE_COMMAND} -E echo "skipped: mpirun was not found (apt-get install libopenmpi-dev openmpi-bin)")
+  set_tests_properties(mesh.mpi PROPERTIES LABELS mpi SKIP_REGULAR_EXPRESSION "mpirun was not found")
+  return()
+endif()
+add_executable(mpi_exchange_main ${CMAKE_CURRENT_LIST_DIR}/mpi_exchange_main.cpp)
+target_link_libraries(mpi_exchange_main PRIVATE tessera_flags tessera_mesh MPI::MPI_CXX)
+target_include_directories(mpi_exchange_main PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(mpi_exchange_main PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+foreach(mode data own missing abort)
+  foreach(ranks 2 4)
+    add_test(NAME mesh.mpi.${mode}.${ranks}
+             COMMAND ${TESSERA_MPIEXEC} --oversubscribe -n ${ranks} $<TARGET_FILE:mpi_exchange_main> ${mode})
+    # mpirun rejects the superuser otherwise, who runs CI's containers.
+    set_tests_properties(mesh.mpi.${mode}.${ranks} PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2
+                         ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+  endforeach()
+endforeach()

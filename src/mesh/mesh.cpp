@@ -9,16 +9,8 @@ namespace tessera {
 
 namespace detail {
 
-MeshState::MeshState(std::shared_ptr<mesh::Communicator> communicator, const std::vector<Device>& devices, Grid grid)
-    : communicator_(std::move(communicator)), grid_(std::move(grid)) {
-  for (const Device& device : devices) streams_.emplace_back(device);
-}
-
-std::vector<Device> MeshState::devices() const {
-  std::vector<Device> all;
-  for (const Stream& s : streams_) all.push_back(s.device());
-  return all;
-}
+MeshState::MeshState(std::shared_ptr<mesh::Communicator> communicator, std::vector<Stream> streams, Grid grid)
+    : communicator_(std::move(communicator)), streams_(std::move(streams)), grid_(std::move(grid)) {}
 
 Mesh MeshState::across(SourceLocation where) {
   if (!grid_.across)
@@ -27,7 +19,7 @@ Mesh MeshState::across(SourceLocation where) {
         "the mesh with replicas: Mesh::from_environment({.tensor = 4, .replica = 2}).",
         where);
   const std::lock_guard lock(mutex_);
-  if (!across_) across_ = std::make_shared<MeshState>(grid_.across, devices(), Grid{});
+  if (!across_) across_ = std::make_shared<MeshState>(grid_.across, streams_, Grid{});
   return Mesh(across_);
 }
 
@@ -78,16 +70,12 @@ void throw_not_local(int rank, const Mesh& mesh, const char* what, SourceLocatio
 
 }  // namespace detail
 
-namespace {
-
-Mesh local_mesh(const std::vector<Device>& devices, SourceLocation where) {
+Mesh detail::local_mesh(const std::vector<Device>& devices, SourceLocation where) {
   if (devices.empty() || devices.size() > 4096)
     throw MeshError(concat("a mesh has 1 to 4096 ranks; found ", devices.size(), ".\n  Name a device for each rank."),
                     where);
   return Mesh::over(mesh::thread_communicators(1, static_cast<int>(devices.size()), 0).front(), devices, where);
 }
-
-}  // namespace
 
 Mesh Mesh::over(std::shared_ptr<mesh::Communicator> communicator, const std::vector<Device>& devices,
                 SourceLocation where) {
@@ -95,16 +83,17 @@ Mesh Mesh::over(std::shared_ptr<mesh::Communicator> communicator, const std::vec
     throw MeshError(concat("a communicator with ", communicator->locals(), " local ranks was given ", devices.size(),
                            " devices.\n  Name one for each."),
                     where);
-  return Mesh(std::make_shared<detail::MeshState>(std::move(communicator), devices, detail::MeshState::Grid{}));
+  std::vector<Stream> streams;
+  for (const Device& device : devices) streams.emplace_back(device, where);
+  return Mesh(
+      std::make_shared<detail::MeshState>(std::move(communicator), std::move(streams), detail::MeshState::Grid{}));
 }
-
-Mesh Mesh::of(const std::vector<Device>& devices, SourceLocation where) { return local_mesh(devices, where); }
 
 Mesh Mesh::cpu(int ranks, SourceLocation where) {
   if (ranks < 1 || ranks > 4096)
     throw MeshError(concat("Mesh::cpu(", ranks, "): a mesh has 1 to 4096 ranks.\n  Pass a number in that range."),
                     where);
-  return local_mesh(std::vector<Device>(static_cast<std::size_t>(ranks), Device::cpu()), where);
+  return detail::local_mesh(std::vector<Device>(static_cast<std::size_t>(ranks), Device::cpu()), where);
 }
 
 std::vector<Mesh> Mesh::threads(int ranks, Device device, int timeout_ms, SourceLocation where) {

@@ -15,12 +15,11 @@ class MeshState {
     int replicas = 1, replica = 0;
     std::shared_ptr<mesh::Communicator> across;  ///< the ranks along the axis `replica`; null if there is one replica
   };
-  MeshState(std::shared_ptr<mesh::Communicator> communicator, const std::vector<Device>& devices, Grid grid);
+  MeshState(std::shared_ptr<mesh::Communicator> communicator, std::vector<Stream> streams, Grid grid);
 
   mesh::Communicator& communicator() const noexcept { return *communicator_; }
   const std::vector<Stream>& streams() const noexcept { return streams_; }
   const Grid& grid() const noexcept { return grid_; }
-  std::vector<Device> devices() const;
   /// The mesh of across_replicas(), made once.
   Mesh across(SourceLocation where);
 
@@ -31,5 +30,8 @@ class MeshState {
   std::mutex mutex_;
   std::shared_ptr<MeshState> across_;
 };
+
+/// Ranks of this process whose data the host moves. Throws MeshError unless there are 1 to 4096.
+Mesh local_mesh(const std::vector<Device>& devices, SourceLocation where);
 
 }  // namespace tessera::detail

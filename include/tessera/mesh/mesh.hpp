@@ -36,9 +36,9 @@ struct MeshAxes {
 class Mesh {
  public:
   /// The GPUs of this process that kernels can be compiled for, one rank each; the CPU as the only rank where there are
-  /// none. Throws MeshError where several GPUs have no way to communicate.
+  /// none, or TESSERA_DEVICE is cpu. GPUs communicate over NCCL, and through the host where it is not installed.
   static Mesh of_this_process(SourceLocation where = SourceLocation::current());
-  /// Ranks of this process, each on one of the devices (which may repeat). Throws MeshError if there is none.
+  /// Ranks of this process, each on one of the devices. Throws MeshError if there is none, or if NCCL fails.
   static Mesh of(const std::vector<Device>& devices, SourceLocation where = SourceLocation::current());
   /// `ranks` ranks on the CPU. Throws MeshError unless there are 1 to 4096.
   static Mesh cpu(int ranks, SourceLocation where = SourceLocation::current());

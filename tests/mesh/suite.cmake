@@ -1,3 +1,21 @@
+# What test_mesh opens and starts, in its folder: fakes of NCCL's library, and a process that is watched.
+function(tessera_fake_nccl name)
+  add_library(${name} SHARED ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/fake_nccl.cpp)
+  target_link_libraries(${name} PRIVATE tessera_flags)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE ${ARGN})
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY $<TARGET_FILE_DIR:test_mesh>)
+  add_dependencies(test_mesh ${name})
+endfunction()
+tessera_fake_nccl(fake_nccl)
+tessera_fake_nccl(fake_nccl_old FAKE_NCCL_VERSION=22605)
+tessera_fake_nccl(fake_nccl_incomplete FAKE_NCCL_INCOMPLETE)
+
+add_executable(watch_main ${CMAKE_CURRENT_LIST_DIR}/watch_main.cpp)
+target_link_libraries(watch_main PRIVATE tessera_flags tessera_mesh)
+target_include_directories(watch_main PRIVATE ${PROJECT_SOURCE_DIR}/src)
+add_dependencies(test_mesh watch_main)
+
 # Processes that mpirun starts: the exchange over MPI.
 if(NOT TESSERA_MPIEXEC)
   add_test(NAME mesh.mpi COMMAND ${CMAKE_COMMAND} -E echo "skipped: mpirun was not found (apt-get install libopenmpi-dev openmpi-bin)")

@@ -1,10 +1,17 @@
 // Making meshes: of the devices of this process, and of the processes that a launcher has started.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
 #include <string>
 
 #include "mesh/environment.hpp"
+#include "mesh/exchange.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/mpi_exchange.hpp"
 #include "mesh/nccl_communicator.hpp"
+#include "mesh/watch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/runtime/cuda.hpp"
@@ -45,6 +52,7 @@ Mesh over_nccl(const mesh::nccl::Library& library, const std::vector<Device>& de
 struct Joined {
   std::shared_ptr<mesh::Communicator> communicator;
   std::vector<Stream> streams;
+  mesh::MeetingPoint meeting;  ///< where the processes watch each other
 };
 
 Joined join_gpus(const mesh::ProcessRanks& ranks, SourceLocation where) {
@@ -55,12 +63,44 @@ Joined join_gpus(const mesh::ProcessRanks& ranks, SourceLocation where) {
                            " GPUs: each process takes one.\n  Start as many processes as "
                            "there are GPUs, or set TESSERA_DEVICE=cpu."),
                     where);
-  mesh::set_nccl_meeting_point(mesh::meeting_point(ranks));
+  const mesh::MeetingPoint meeting = mesh::meeting_point(ranks);
+  mesh::set_nccl_meeting_point(meeting);
   const mesh::nccl::Library& library = mesh::nccl::installed_library(where);
   std::vector<Stream> streams{Stream(Device::cuda(ordinal, where))};
   auto communicator = mesh::nccl_communicator(library, mesh::nccl_id(library, where), ranks.size, ranks.rank, streams,
                                               mesh::nccl_options(), where);
-  return {std::move(communicator), std::move(streams)};
+  return {std::move(communicator), std::move(streams), meeting};
+}
+
+/// A TCP port of this machine that nobody uses now.
+int free_port() {
+  const int s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  int port = 0;
+  if (s >= 0 && ::bind(s, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+      ::getsockname(s, reinterpret_cast<sockaddr*>(&address), &size) == 0)
+    port = ntohs(address.sin_port);
+  if (s >= 0) ::close(s);
+  return port;
+}
+
+/// Where rank 0 runs, as it says itself: MPI's launchers name no machine.
+mesh::MeetingPoint meeting_of(mesh::Exchange& exchange) {
+  struct Place {
+    std::array<char, 256> host;
+    std::int32_t port;
+  } mine{}, first{};
+  ::gethostname(mine.host.data(), mine.host.size() - 1);
+  mine.port = free_port();
+  const auto members = static_cast<std::size_t>(exchange.members());
+  const std::vector<std::span<const std::byte>> to(
+      members, exchange.me() == 0 ? std::as_bytes(std::span(&mine, 1)) : std::span<const std::byte>());
+  std::vector<std::span<std::byte>> from(members);
+  from[0] = std::as_writable_bytes(std::span(&first, 1));
+  exchange.all_to_all(to, from);
+  return {first.host.data(), first.port, 0};
 }
 
 Joined join_cpus(const mesh::ProcessRanks& ranks, SourceLocation where) {
@@ -79,7 +119,25 @@ Joined join_cpus(const mesh::ProcessRanks& ranks, SourceLocation where) {
                ": the program's MPI library does not belong to the launcher.\n  Start it with the mpirun of "
                "the MPI that Tessera was built with."),
         where);
-  return {mesh::host_communicator(std::move(exchange), 1), {Stream(Device::cpu(), where)}};
+  const mesh::MeetingPoint meeting = meeting_of(*exchange);
+  return {mesh::host_communicator(std::move(exchange), 1), {Stream(Device::cpu(), where)}, meeting};
+}
+
+/// Ends the communicators when a process of the group ends or stops.
+std::shared_ptr<void> watch_over(const mesh::ProcessRanks& ranks, const mesh::MeetingPoint& meeting, int timeout_ms,
+                                 std::vector<std::weak_ptr<mesh::Communicator>> communicators, SourceLocation where) {
+  mesh::WatchOptions options;
+  options.address = meeting.address;
+  options.port = meeting.watch_port;
+  options.rank = ranks.rank;
+  options.size = ranks.size;
+  options.start_ms = timeout_ms;
+  options.progress_ms = timeout_ms;
+  const auto end = [communicators = std::move(communicators)](const mesh::GroupFailure& failure) {
+    for (const auto& weak : communicators)
+      if (const auto communicator = weak.lock()) communicator->abort(failure);
+  };
+  return std::make_shared<mesh::Watch>(options, end, where);
 }
 
 /// The axes, with what they leave open filled in.
@@ -115,16 +173,21 @@ Mesh Mesh::from_environment(MeshAxes axes, SourceLocation where) {
   }
   axes = complete(axes, ranks->size, where);
   Joined world = default_device(where).kind() == DeviceKind::Cpu ? join_cpus(*ranks, where) : join_gpus(*ranks, where);
+  std::vector<std::weak_ptr<mesh::Communicator>> watched{world.communicator};
+  const std::shared_ptr<mesh::Communicator> all = world.communicator;  // until its parts have been made
   detail::MeshState::Grid grid;
   if (axes.replica > 1) {  // neighbours split tensors, because they are most often on one machine
     grid.replicas = axes.replica;
     grid.replica = ranks->rank / axes.tensor;
-    auto tensor = world.communicator->split(grid.replica, where);
-    grid.across = world.communicator->split(ranks->rank % axes.tensor, where);
-    world.communicator = std::move(tensor);
+    grid.across = all->split(ranks->rank % axes.tensor, where);
+    world.communicator = all->split(grid.replica, where);
+    watched = {world.communicator, grid.across};
   }
-  return Mesh(
-      std::make_shared<detail::MeshState>(std::move(world.communicator), std::move(world.streams), std::move(grid)));
+  auto state =
+      std::make_shared<detail::MeshState>(std::move(world.communicator), std::move(world.streams), std::move(grid));
+  if (ranks->size > 1)
+    state->keep(watch_over(*ranks, world.meeting, mesh::nccl_options().timeout_ms, std::move(watched), where));
+  return Mesh(std::move(state));
 }
 
 }  // namespace tessera

@@ -20,6 +20,8 @@ class MeshState {
   mesh::Communicator& communicator() const noexcept { return *communicator_; }
   const std::vector<Stream>& streams() const noexcept { return streams_; }
   const Grid& grid() const noexcept { return grid_; }
+  /// Kept as long as the mesh: what watches its processes.
+  void keep(std::shared_ptr<void> watch) noexcept { watch_ = std::move(watch); }
   /// The mesh of across_replicas(), made once.
   Mesh across(SourceLocation where);
 
@@ -29,6 +31,7 @@ class MeshState {
   Grid grid_;
   std::mutex mutex_;
   std::shared_ptr<MeshState> across_;
+  std::shared_ptr<void> watch_;  // ends first
 };
 
 /// Ranks of this process whose data the host moves. Throws MeshError unless there are 1 to 4096.

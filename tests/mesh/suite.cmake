@@ -35,3 +35,15 @@ foreach(mode data own missing abort)
                          ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
   endforeach()
 endforeach()
+
+# A user's program over the mesh of these processes.
+add_executable(mpi_program_main ${CMAKE_CURRENT_LIST_DIR}/mpi_program_main.cpp)
+target_link_libraries(mpi_program_main PRIVATE tessera_flags tessera::tessera)
+foreach(run program.2 program.4 grid.4)
+  string(REPLACE "." ";" words ${run})
+  list(GET words 0 mode)
+  list(GET words 1 ranks)
+  add_test(NAME mesh.mpi.${run} COMMAND ${TESSERA_MPIEXEC} --oversubscribe -n ${ranks} $<TARGET_FILE:mpi_program_main> ${mode})
+  set_tests_properties(mesh.mpi.${run} PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2
+                       ENVIRONMENT "TESSERA_DEVICE=cpu;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+endforeach()

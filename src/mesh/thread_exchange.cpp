@@ -110,7 +110,8 @@ class ThreadGroup {
       failure.reason += concat(" for ", timeout_ms_, " ms");
       fail(failure);
     }
-    if (failed_) throw_group_failure(*failed_, nullptr, {});
+    // Another member may have gone on and failed since: what was waited for has happened all the same.
+    if (!ready()) throw_group_failure(*failed_, nullptr, {});
   }
 
   /// Returns when all members are here.

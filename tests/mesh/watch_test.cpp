@@ -56,7 +56,7 @@ class Process {
     if (pipe2(ends, O_CLOEXEC) != 0) return;
     const std::string exe = program(), port_text = std::to_string(port), rank_text = std::to_string(rank),
                       size_text = std::to_string(size);
-    pid_ = fork();
+    pid_ = ::fork();
     if (pid_ == 0) {
       dup2(ends[1], STDOUT_FILENO);
       execl(exe.c_str(), exe.c_str(), port_text.c_str(), rank_text.c_str(), size_text.c_str(), action.c_str(), nullptr);

@@ -181,7 +181,7 @@ std::vector<std::shared_ptr<Exchange>> thread_exchanges(int members, int timeout
 GroupError::GroupError(const GroupFailure& failure, const char* label, SourceLocation where)
     : MeshError(
           concat(label != nullptr ? label : "a collective", ": ",
-                 failure.rank >= 0 ? concat("rank ", failure.rank, " ") : std::string(), failure.reason,
+                 failure.rank >= 0 ? concat("rank ", failure.rank, ": ") : std::string(), failure.reason,
                  "; no rank of this mesh can go on.\n  Every rank makes the same operations in the same order; end "
                  "all of them, and start the group again."),
           where),

@@ -231,7 +231,7 @@ TEST(HostCollectivesDisagree, TheErrorNamesBothCallsOnEveryRank) {
   };
   for (const auto& c : cases) {
     for (const auto& error : call({gather, gather, c.other})) {
-      EXPECT_NE(error.find("rank 2 "), std::string::npos) << error;
+      EXPECT_NE(error.find("rank 2: "), std::string::npos) << error;
       EXPECT_NE(error.find(c.text), std::string::npos) << error;
       EXPECT_NE(error.find("where rank 0 called all_gather of 16 elements of f32 at user.cpp:10"), std::string::npos)
           << error;
@@ -250,7 +250,7 @@ TEST(HostCollectivesDisagree, ARankThatDoesNotCallIsNamed) {
   const auto errors = call({gather, absent, gather}, 200);
   EXPECT_EQ(errors[1], "");
   for (const std::size_t rank : {std::size_t{0}, std::size_t{2}}) {
-    EXPECT_NE(errors[rank].find("rank 1 did not call the collective that the others are in for 200 ms"),
+    EXPECT_NE(errors[rank].find("rank 1: did not call the collective that the others are in for 200 ms"),
               std::string::npos)
         << errors[rank];
   }
@@ -269,8 +269,8 @@ TEST(HostCollectivesDisagree, AGroupThatHasFailedStaysFailed) {
     std::byte* const to[] = {nullptr};
     run_collective(e, 1, {Collective::Barrier, ElementType::u8, 0, 0, 1, "barrier", {}}, from, to);
   });
-  for (const auto& error : errors) EXPECT_NE(error.find("rank 1 ran out of memory"), std::string::npos) << error;
-  EXPECT_ERROR(MeshError, exchanges[0]->send(1, {}), "rank 1 ran out of memory");
+  for (const auto& error : errors) EXPECT_NE(error.find("rank 1: ran out of memory"), std::string::npos) << error;
+  EXPECT_ERROR(MeshError, exchanges[0]->send(1, {}), "rank 1: ran out of memory");
 }
 
 TEST(ThreadExchange, MessagesArriveInOrderAndSplitGroupsAreNumberedByRank) {

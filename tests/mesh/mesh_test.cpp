@@ -214,7 +214,7 @@ TEST(Mesh, AReplayWhoseOperandHasFailedIsTold) {
     graph.replay().sync(own);
     if (mesh.first_rank() == 1) copy_into(mut(graph.input<0>()), zeros<f32>({2, 64})).sync(own);
     if (mesh.first_rank() == 0) {
-      EXPECT_ERROR(MeshError, graph.replay().sync(own), "rank 1 could not take part in all_gather");
+      EXPECT_ERROR(MeshError, graph.replay().sync(own), "rank 1: could not take part in all_gather");
     } else {
       EXPECT_THROW(graph.replay().sync(own), Error);
     }
@@ -248,11 +248,11 @@ TEST(Mesh, OneRankThatFailsEndsTheOthers) {
     auto s = zeros<f32>({3, 64}, axis<0>, mesh).sync();
     if (mesh.first_rank() == 1) {
       mesh.abort("could not read its file");
-      EXPECT_ERROR(MeshError, static_cast<void>(all_gather(s).sync()), "rank 1 could not read its file");
+      EXPECT_ERROR(MeshError, static_cast<void>(all_gather(s).sync()), "rank 1: could not read its file");
       return;
     }
-    EXPECT_ERROR(MeshError, static_cast<void>(all_gather(s).sync()), "rank 1 could not read its file");
-    EXPECT_ERROR(MeshError, static_cast<void>(barrier(mesh).sync()), "rank 1 could not read its file");
+    EXPECT_ERROR(MeshError, static_cast<void>(all_gather(s).sync()), "rank 1: could not read its file");
+    EXPECT_ERROR(MeshError, static_cast<void>(barrier(mesh).sync()), "rank 1: could not read its file");
   });
 }
 
@@ -261,7 +261,7 @@ TEST(Mesh, AFailedOperandIsToldToTheOthers) {
   on_ranks(Mesh::threads(2, Device::cpu(), 20'000), [](const Mesh& mesh) {
     auto s = zeros<f32>({2, 64}, axis<0>, mesh).sync();
     if (mesh.first_rank() == 0) {
-      EXPECT_ERROR(MeshError, static_cast<void>(all_gather(s).sync()), "rank 1 could not take part in all_gather");
+      EXPECT_ERROR(MeshError, static_cast<void>(all_gather(s).sync()), "rank 1: could not take part in all_gather");
       return;
     }
     s = kernel<refused<64>>(std::move(s)).on(Stream(Device::cpu()));

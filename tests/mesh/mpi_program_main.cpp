@@ -44,7 +44,7 @@ int run_program() {
 }
 
 int run_grid() {
-  const Mesh grid = Mesh::from_environment({.tensor = 2});
+  const Mesh grid = Mesh::from_environment({.tensor = 2, .replica = 2});
   require_that(grid.size() == 2 && grid.replicas() == 2, "the extents of the grid");
   auto mine = full<i32>({4}, 10 * grid.replica() + grid.first_rank()).sync();
   const auto first = host(broadcast(mine, 0, grid).sync().part(grid.first_rank())).sync();

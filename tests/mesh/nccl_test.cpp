@@ -399,7 +399,7 @@ TEST(NcclCommunicator, AnAbortEndsWorkInFlight) {
     m.all[0]->abort({0, "later"});
     rig.wait(*x);
     EXPECT_EQ(m.all[0]->failure()->rank, 1);
-    EXPECT_THAT(error_of([&] { m.all[0]->enqueue(call); }), HasSubstr("all_reduce: rank 1 killed by signal 9"));
+    EXPECT_THAT(error_of([&] { m.all[0]->enqueue(call); }), HasSubstr("all_reduce: rank 1: killed by signal 9"));
     EXPECT_THAT(error_of([&] { m.all[0]->split(0, {}); }), HasSubstr("killed by signal 9"));
     m.all[1]->abort({1, "killed by signal 9"});
   }

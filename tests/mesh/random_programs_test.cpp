@@ -247,7 +247,7 @@ bool fails_at(int n, int failing, std::uint32_t seed) {
       EXPECT_NE(std::string(e.what()).find("out of host memory"), std::string::npos) << e.what();
     } catch (const MeshError& e) {
       ++failed;
-      EXPECT_NE(std::string(e.what()).find("rank " + std::to_string(failing) + " failed in"), std::string::npos)
+      EXPECT_NE(std::string(e.what()).find("rank " + std::to_string(failing) + ": failed in"), std::string::npos)
           << e.what();
     }
   });

@@ -54,6 +54,7 @@ fi
 if [ $full = yes ]; then need clang-format-16 clang-format-16; fi
 if [ $full = yes ] || wanted docs; then need python3-venv py:ensurepip; fi
 if [ $full = yes ]; then need openssl openssl; fi
+if [ $full = yes ]; then need libopenmpi-dev mpicxx && need openmpi-bin mpirun; fi
 install_missing
 jobs=${jobs:-$(default_jobs)}
 

@@ -81,6 +81,7 @@ class GraphInOrder final : public GraphWork {
   GraphInOrder(std::shared_ptr<const GraphRecording> recording, std::shared_ptr<const GraphCalls> calls)
       : recording_(std::move(recording)), calls_(std::move(calls)) {}
   void launch(const LaunchContext& c) const override { run(*recording_, c); }
+  void skipped() const noexcept override { skip(*recording_, 0); }
   std::shared_ptr<const GraphWork> with(std::shared_ptr<const GraphCalls> calls) const override {
     return std::make_shared<const GraphInOrder>(recording_, std::move(calls));
   }
@@ -90,18 +91,40 @@ class GraphInOrder final : public GraphWork {
     const std::byte* const value = condition.storage->data() + condition.offset;
     return std::any_of(value, value + condition.bytes, [](std::byte b) { return b != std::byte{0}; });
   }
+  const RecordedCall& call_of(const RecordedWork& entry) const {
+    return entry.call_number == kNoEntry ? entry.call : (*calls_)[entry.call_number];
+  }
   void run(const GraphRecording& recording, const LaunchContext& c) const {
-    for (const RecordedWork& entry : recording.work()) {
-      if (entry.kind == RecordedWork::Kind::While) {
-        while (holds(entry.condition)) run(*entry.bodies[0], c);
-      } else if (entry.kind == RecordedWork::Kind::If) {
-        const std::size_t body = holds(entry.condition) ? 0 : 1;
-        if (body < entry.bodies.size()) run(*entry.bodies[body], c);
-      } else {
-        const RecordedCall& call = entry.call_number == kNoEntry ? entry.call : (*calls_)[entry.call_number];
-        call.work->launch({call.grid, call.args, entry.accesses, c.native_queue, c.native_launch});
-      }
+    std::size_t i = 0;
+    try {
+      for (; i < recording.work().size(); ++i) run_entry(recording.work()[i], c);
+    } catch (...) {
+      skip_bodies(recording.work()[i]);  // a loop may have had more iterations
+      skip(recording, i + 1);
+      throw;
     }
+  }
+  void run_entry(const RecordedWork& entry, const LaunchContext& c) const {
+    if (entry.kind == RecordedWork::Kind::While) {
+      while (holds(entry.condition)) run(*entry.bodies[0], c);
+    } else if (entry.kind == RecordedWork::Kind::If) {
+      const std::size_t body = holds(entry.condition) ? 0 : 1;
+      if (body < entry.bodies.size()) run(*entry.bodies[body], c);
+    } else {
+      const RecordedCall& call = call_of(entry);
+      call.work->launch({call.grid, call.args, entry.accesses, c.native_queue, c.native_launch, nullptr, c.immediate});
+    }
+  }
+  /// The entries from `first` on do not run.
+  void skip(const GraphRecording& recording, std::size_t first) const noexcept {
+    for (std::size_t i = first; i < recording.work().size(); ++i) {
+      const RecordedWork& entry = recording.work()[i];
+      if (entry.kind == RecordedWork::Kind::Call) call_of(entry).work->skipped();
+      skip_bodies(entry);
+    }
+  }
+  void skip_bodies(const RecordedWork& entry) const noexcept {
+    for (const auto& body : entry.bodies) skip(*body, 0);
   }
 
   std::shared_ptr<const GraphRecording> recording_;

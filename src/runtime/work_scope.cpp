@@ -15,7 +15,7 @@ WorkScope::~WorkScope() { running_work = outer_; }
 
 void run_work(const Launchable& work, const LaunchContext& context, std::uint64_t number,
               QueueObserver& observer) noexcept {
-  if (!observer.may_run(number, context.accesses)) return;
+  if (!observer.may_run(number, context.accesses)) return work.skipped();
   try {
     WorkScope scope;
     work.launch(context);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -117,6 +118,12 @@ class FakeDriver {
   void capture(CUstream handle, bool on) { reinterpret_cast<Stream*>(handle)->capturing = on; }
   /// Enqueues a write of one u64 on any stream, as another library does.
   void foreign_store(CUstream handle, std::uint64_t* to, std::uint64_t value);
+  /// Enqueues a call on any stream, as another library does with its kernels; it runs once `ready` returns true.
+  void foreign_call(CUstream handle, std::function<bool()> ready, std::function<void()> run);
+  /// Memory of the current context's device that another library has allocated, and its end.
+  void* foreign_allocate(std::size_t bytes);
+  void foreign_free(void* memory);
+  int current_device_number() const { return current_device(); }
   /// Whether GPUs are connected directly.
   void connect_peers(bool on) { peers_ = on; }
   int open_pools() const { return open_pools_; }
@@ -158,7 +165,7 @@ class FakeDriver {
     bool destroyed = false, timed = false;
   };
   struct Step {
-    enum class Kind : std::uint8_t { Kernel, Record, Wait, Alloc, Free, Copy, Set, Store, Graph, Conditional };
+    enum class Kind : std::uint8_t { Kernel, Record, Wait, Alloc, Free, Copy, Set, Store, Foreign, Graph, Conditional };
     Kind kind = Kind::Kernel;
     KernelFunction run = nullptr;
     void (*early)(Call&) = nullptr;
@@ -174,7 +181,9 @@ class FakeDriver {
     const Graph* launched = nullptr;  // Graph: what was launched
     CUgraphConditionalHandle handle = 0;
     bool loop = false;
-    bool waits = false;  // a kernel whose code waits for its predecessors
+    bool waits = false;             // a kernel whose code waits for its predecessors
+    std::function<bool()> ready{};  // Foreign: it may run
+    std::function<void()> foreign{};
   };
   struct Node {
     Step step;

@@ -167,6 +167,33 @@ void FakeDriver::foreign_store(CUstream handle, std::uint64_t* to, std::uint64_t
   stream(handle)->steps.push_back(std::move(step));
 }
 
+void FakeDriver::foreign_call(CUstream handle, std::function<bool()> ready, std::function<void()> run) {
+  const std::lock_guard lock(mutex_);
+  Step step;
+  step.kind = Step::Kind::Foreign;
+  step.ready = std::move(ready);
+  step.foreign = std::move(run);
+  stream(handle)->kernel_is_last = false;
+  stream(handle)->steps.push_back(std::move(step));
+}
+
+void* FakeDriver::foreign_allocate(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  void* const memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  blocks_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, true, false, current_device(), memory};
+  used_ += bytes;
+  return memory;
+}
+
+void FakeDriver::foreign_free(void* memory) {
+  const std::lock_guard lock(mutex_);
+  const auto block = blocks_.find(reinterpret_cast<std::uintptr_t>(memory));
+  if (block == blocks_.end()) return violate("memory of another library is freed that it has not allocated");
+  used_ -= block->second.bytes;
+  std::free(memory);
+  blocks_.erase(block);
+}
+
 FakeDriver::Event* FakeDriver::event(CUevent handle) {
   auto* event = reinterpret_cast<Event*>(handle);
   if (event != nullptr && !event->destroyed) return event;
@@ -231,6 +258,10 @@ void FakeDriver::run(Step& step) {
       check_memory(step.to, sizeof(std::uint64_t), "a foreign store");
       std::memcpy(reinterpret_cast<void*>(step.to), &step.bytes, sizeof(std::uint64_t));
       break;
+    case Step::Kind::Foreign:
+      if (!step.ready()) violate("work of another library runs before it may: in a graph, nothing else would run");
+      step.foreign();
+      break;
     case Step::Kind::Set:
       check_memory(step.to, step.bytes, "a memset");
       for (std::size_t i = 0; i < step.bytes; i += step.pattern_bytes)
@@ -263,6 +294,7 @@ bool FakeDriver::step_locked(std::uint64_t pick) {
     if (stream.steps.empty() || stream.capture != nullptr) continue;
     Step& front = stream.steps.front();
     if (front.kind == Step::Kind::Wait && front.record != nullptr && !front.record->reached) continue;
+    if (front.kind == Step::Kind::Foreign && !front.ready()) continue;
     Step step = std::move(front);
     stream.steps.pop_front();
     if (step.kind == Step::Kind::Kernel) start_dependents(stream.steps);

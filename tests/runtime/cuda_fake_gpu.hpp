@@ -7,7 +7,7 @@
 namespace tessera::runtime::cuda::fake {
 
 struct FakeGpu {
-  explicit FakeGpu(FakeDriver& driver) : backend(driver.table(), 0) {}
+  explicit FakeGpu(FakeDriver& driver, int ordinal = 0) : backend(driver.table(), ordinal) {}
   Device device() { return Device(backend); }
   CudaBackend backend;
 };

@@ -297,9 +297,83 @@ struct NoOperation {
   }
 };
 
+/// Launches over more than one device: true for the types of arguments that are spread over devices. A layer above
+/// (tessera/mesh) specializes it, and defines LaunchOver<Kernel>::call(kernel, where, arguments...), which returns the
+/// operation.
+template <class Arg>
+inline constexpr bool is_spread = false;
+template <class... A>
+inline constexpr bool any_spread = (is_spread<std::remove_cvref_t<A>> || ...);
+template <class Kernel>
+struct LaunchOver;
+
+/// The call operators of such launches: one for each number of arguments, because the caller's line cannot be a default
+/// argument after a parameter pack. With more than eight arguments the errors have no line.
+template <class Kernel, std::size_t Count>
+class SpreadCalls {
+  template <class... A>
+  auto over(SourceLocation where, A&&... args) const {
+    return LaunchOver<Kernel>::call(static_cast<const Kernel&>(*this), where, std::forward<A>(args)...);
+  }
+
+ public:
+  template <class A>
+    requires(Count == 1 && any_spread<A>)
+  auto operator()(A&& a, SourceLocation where = SourceLocation::current()) const {
+    return over(where, std::forward<A>(a));
+  }
+  template <class A, class B>
+    requires(Count == 2 && any_spread<A, B>)
+  auto operator()(A&& a, B&& b, SourceLocation where = SourceLocation::current()) const {
+    return over(where, std::forward<A>(a), std::forward<B>(b));
+  }
+  template <class A, class B, class C>
+    requires(Count == 3 && any_spread<A, B, C>)
+  auto operator()(A&& a, B&& b, C&& c, SourceLocation where = SourceLocation::current()) const {
+    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c));
+  }
+  template <class A, class B, class C, class D>
+    requires(Count == 4 && any_spread<A, B, C, D>)
+  auto operator()(A&& a, B&& b, C&& c, D&& d, SourceLocation where = SourceLocation::current()) const {
+    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d));
+  }
+  template <class A, class B, class C, class D, class E>
+    requires(Count == 5 && any_spread<A, B, C, D, E>)
+  auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, SourceLocation where = SourceLocation::current()) const {
+    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
+                std::forward<E>(e));
+  }
+  template <class A, class B, class C, class D, class E, class F>
+    requires(Count == 6 && any_spread<A, B, C, D, E, F>)
+  auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, F&& f, SourceLocation where = SourceLocation::current()) const {
+    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
+                std::forward<E>(e), std::forward<F>(f));
+  }
+  template <class A, class B, class C, class D, class E, class F, class G>
+    requires(Count == 7 && any_spread<A, B, C, D, E, F, G>)
+  auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, F&& f, G&& g,
+                  SourceLocation where = SourceLocation::current()) const {
+    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
+                std::forward<E>(e), std::forward<F>(f), std::forward<G>(g));
+  }
+  template <class A, class B, class C, class D, class E, class F, class G, class H>
+    requires(Count == 8 && any_spread<A, B, C, D, E, F, G, H>)
+  auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, F&& f, G&& g, H&& h,
+                  SourceLocation where = SourceLocation::current()) const {
+    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
+                std::forward<E>(e), std::forward<F>(f), std::forward<G>(g), std::forward<H>(h));
+  }
+  template <class... A>
+    requires(Count > 8 && sizeof...(A) == Count && any_spread<A...>)
+  auto operator()(A&&... args) const {
+    return over({}, std::forward<A>(args)...);
+  }
+};
+
 /// A kernel with its options. A value: setting an option returns a new one.
 template <auto K>
-class Kernel : public CallOperatorsOf<typename HostSpecs<lang::kernel_params<K>>::type>::type {
+class Kernel : public CallOperatorsOf<typename HostSpecs<lang::kernel_params<K>>::type>::type,
+               public SpreadCalls<Kernel<K>, lang::kernel_params<K>::size> {
   using Params = lang::kernel_params<K>;
   using Specs = typename HostSpecs<Params>::type;
   using Calls = typename CallOperatorsOf<Specs>::type;
@@ -307,10 +381,14 @@ class Kernel : public CallOperatorsOf<typename HostSpecs<lang::kernel_params<K>>
  public:
   constexpr Kernel() : Calls(kernel_record<K>) {}
   using Calls::operator();
+  using SpreadCalls<Kernel, Params::size>::operator();
+  using HostParameters = Specs;
 
   /// A call that does not fit: explains why, at compile time.
   template <class... A>
-    requires(!call_fits<Specs, lang::TypeList<A...>>)
+    requires(!call_fits<Specs, lang::TypeList<A...>> &&
+             !(any_spread<A...> &&
+               (sizeof...(A) == Params::size || (sizeof...(A) == Params::size + 1 && ends_with_place<A...>))))
   auto operator()(A&&...) const {  // `auto`: the body is looked at here, before the rest of the user's statement
     constexpr std::size_t count = sizeof...(A) - (ends_with_place<A...> ? 1 : 0);
     static_assert(count == Params::size,

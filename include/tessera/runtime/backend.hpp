@@ -41,6 +41,8 @@ struct LaunchContext {
   void* native_queue = nullptr;         ///< the driver's stream (CUstream); null on the CPU
   void* native_launch = nullptr;        ///< private to the backend
   void* native_node = nullptr;  ///< private to the backend: a node of a graph gets the work, and nothing is enqueued
+  /// It runs on the thread that enqueues it, and others that enqueue wait meanwhile: it must not wait for them.
+  bool immediate = false;
 };
 
 /// Work that can be enqueued: a compiled kernel, or a host function. Immutable: one object serves any number of
@@ -50,6 +52,9 @@ class Launchable {
  public:
   virtual ~Launchable();
   virtual void launch(const LaunchContext&) const = 0;
+  /// Called instead of launch() by a CPU queue that skips the work, because an input carries a failure, or because work
+  /// before it in the same graph has failed. For work that others, outside the queue, wait for.
+  virtual void skipped() const noexcept {}
   /// True if `other`, called with the same arguments, does the same.
   virtual bool same_as(const Launchable& other) const noexcept { return this == &other; }
   /// Private to the CUDA backend, the only one that overrides it: its KernelWork, null if it is none.

@@ -26,7 +26,9 @@ class ImmediateQueue final : public Queue {
       : observer_(std::move(observer)), done_(std::make_shared<DoneEvent>(backend)) {}
 
   void launch(const Submission& submission, std::uint64_t number) override {
-    run_work(*submission.work, {submission.grid, submission.args, submission.accesses, nullptr}, number, *observer_);
+    LaunchContext context{submission.grid, submission.args, submission.accesses};
+    context.immediate = true;
+    run_work(*submission.work, context, number, *observer_);
   }
   EventRef record() override { return done_; }
   void wait(const EventRef& event) override { event->wait(); }

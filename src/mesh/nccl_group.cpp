@@ -1,0 +1,349 @@
+// The life of a group of NCCL. Communicators are not blocking (config.blocking = 0): every call returns at once, and
+// what NCCL does in a thread of its own is asked for until it is done, or until the limit. NCCL itself never gives up,
+// neither on the host nor in its kernels; the watchdog aborts the communicators, and only then the kernels end.
+#include "mesh/nccl_group.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "mesh/exchange.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/runtime/stream_core.hpp"
+
+namespace tessera::mesh::nccl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kTokenBytes = 256;
+constexpr int kYields = 1000;  // a collective that is only enqueued is in progress for some 10 us
+constexpr auto kPoll = std::chrono::microseconds(50);
+constexpr auto kWatch = std::chrono::milliseconds(100);
+/// After this long, a call that another thread makes counts as stuck, and is aborted under it.
+constexpr auto kStuck = std::chrono::milliseconds(500);
+
+void pause(int polls) {
+  if (polls < kYields)
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(kPoll);
+}
+
+/// For the rest of the process: a thread of NCCL may still write there.
+void keep(std::shared_ptr<Comm> place) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& all = *new std::vector<std::shared_ptr<Comm>>;
+  const std::lock_guard lock(mutex);
+  all.push_back(std::move(place));
+}
+
+class Limit {
+ public:
+  explicit Limit(int timeout_ms)
+      : never_(timeout_ms == 0), end_(Clock::now() + std::chrono::milliseconds(timeout_ms)) {}
+  bool passed() const { return !never_ && Clock::now() > end_; }
+
+ private:
+  bool never_;
+  Clock::time_point end_;
+};
+
+}  // namespace
+
+Group::Group(const Library& library, std::span<const Stream> streams, const NcclOptions& options)
+    : library_(library), options_(options) {
+  for (const Stream& stream : streams) ranks_.push_back(std::make_unique<Rank>(stream));
+}
+
+Group::~Group() {
+  {
+    const std::lock_guard lock(state_mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (watchdog_.joinable()) watchdog_.join();
+  end_ranks();
+}
+
+Work Group::make_work() {
+  Work work;
+  for (std::size_t i = 0; i < ranks_.size(); ++i)
+    work.push_back(std::make_shared<const CollectiveWork>(shared_from_this(), i));
+  return work;
+}
+
+// -- creation --------------------------------------------------------------------------------------------------------
+
+void Group::create(const UniqueId& id, int size, int first, SourceLocation where) {
+  size_ = size;
+  first_ = first;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = first + static_cast<int>(i);
+  watchdog_ = std::thread([this] { watch(); });
+  call_each("ncclCommInitRankConfig", "making a mesh", where, [&](Rank& rank) {
+    Config config;
+    const Result result = library_.ncclCommInitRankConfig(rank.made.get(), size, id, rank.number, &config);
+    rank.comm = *rank.made;
+    return result;
+  });
+  prepare(where);
+}
+
+/// The new communicators appear when the parents are no longer in progress; then they are asked for themselves.
+void Group::create_from(Group& parent, int colour, SourceLocation where) {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = parent.ranks_[i]->number;
+  std::size_t next = 0;
+  try {
+    parent.call_each("ncclCommSplit", "splitting a mesh", where, [&](Rank& rank) {
+      Config config;
+      return library_.ncclCommSplit(rank.comm, colour, rank.number, ranks_[next++]->made.get(), &config);
+    });
+  } catch (...) {
+    for (const auto& rank : ranks_) keep(rank->made);
+    throw;
+  }
+  for (const auto& rank : ranks_) {
+    rank->comm = *rank->made;
+    settle(*rank, Result::InProgress, "ncclCommSplit", "splitting a mesh", where);
+    int number = 0;
+    library_.ncclCommCount(rank->comm, &size_);
+    library_.ncclCommUserRank(rank->comm, &number);
+    rank->number = number;
+  }
+  first_ = ranks_.front()->number;
+  watchdog_ = std::thread([this] { watch(); });
+  prepare(where);
+}
+
+void Group::prepare(SourceLocation where) {
+  for (const auto& rank : ranks_) {
+    rank->token = runtime::Storage::allocate(rank->stream.core(), kTokenBytes, {.label = "the order of collectives"});
+    rank->copy = rank->stream.device().backend().range_copy();
+  }
+  const bool several = size_ > 1 || options_.window_of_one_rank;
+  const bool possible = several && locals() == 1 && options_.window_bytes > 0 && library_.has_windows() &&
+                        ranks_.front()->copy != nullptr;
+  if (all_agree(possible, where)) make_windows(where);
+}
+
+/// A library without support on these devices registers nothing and reports no error.
+void Group::make_windows(SourceLocation where) {
+  Rank& rank = *ranks_.front();
+  void* memory = nullptr;
+  const std::size_t bytes = 2 * options_.window_bytes;
+  on_device(rank, where, [&] {
+    if (library_.ncclMemAlloc(&memory, bytes) != Result::Success) memory = nullptr;
+  });
+  if (memory != nullptr) {
+    std::shared_ptr<void> owner(memory, [free = library_.ncclMemFree](void* m) { free(m); });
+    rank.window = runtime::Storage::adopt(rank.stream.device(), memory, bytes, std::move(owner), {.label = "a window"});
+  }
+  if (!all_agree(memory != nullptr, where)) return;
+  call_each("ncclCommWindowRegister", "making a mesh", where, [&](Rank& r) {
+    return library_.ncclCommWindowRegister(r.comm, memory, bytes, &r.registered, kSymmetricWindow);
+  });
+  windows_ = all_agree(rank.registered != nullptr, where);
+  if (windows_ || rank.registered == nullptr) return;
+  on_device(rank, where, [&] { library_.ncclCommWindowDeregister(rank.comm, rank.registered); });
+  rank.registered = nullptr;
+}
+
+/// A barrier gives the smallest of what the ranks put into their tokens; the first one also connects the ranks.
+bool Group::all_agree(bool mine, SourceLocation where) {
+  const Work work = make_work();
+  RankCall barrier;
+  barrier.kind = Collective::Barrier;
+  const std::vector<RankCall> calls(ranks_.size(), barrier);
+  std::vector<RankOperands> operands;
+  for (const auto& rank : ranks_) {
+    const std::int32_t value = mine ? 1 : 0;
+    rank->token->wait_unused();
+    rank->stream.device().backend().copy(rank->token->data(), &value, sizeof value);
+    operands.push_back({rank->stream, nullptr, 0, nullptr, 0});
+  }
+  submit(work, calls, operands, "the first collective of a mesh", where);
+  wait_for_tokens(where);
+  std::int32_t value = 0;
+  Rank& rank = *ranks_.front();
+  rank.stream.device().backend().copy(&value, rank.token->data(), sizeof value);
+  return value == 1;
+}
+
+void Group::wait_for_tokens(SourceLocation where) {
+  const Limit limit(options_.timeout_ms);
+  for (const auto& rank : ranks_) {
+    if (rank->token == nullptr) continue;
+    const runtime::Ticket last = rank->token->last_write();
+    while (last.stream != nullptr && !last.stream->has_ended(last.number)) {
+      throw_if_failed("the first collective of a mesh", where);
+      if (limit.passed()) {
+        abort({-1, concat("a collective did not end within ", options_.timeout_ms / 1000.0, " s")});
+        throw_if_failed("the first collective of a mesh", where);
+      }
+      std::this_thread::sleep_for(kPoll);
+    }
+  }
+}
+
+// -- calls -----------------------------------------------------------------------------------------------------------
+
+void Group::on_device(Rank& rank, SourceLocation where, std::function<void()> f) {
+  // A GPU's queue calls work when it is enqueued, with the context current.
+  const auto work = runtime::host_work([&](const runtime::LaunchContext&) { f(); });
+  rank.stream.core()->submit({work, {}, {}, {}, "a call of NCCL", where});
+}
+
+Result Group::with_lock(Rank& rank, const std::function<Result()>& f) {
+  const std::lock_guard lock(rank.mutex);
+  throw_if_failed("a call of NCCL", {});
+  return f();
+}
+
+void Group::as_one(const char* call, const char* label, SourceLocation where,
+                   const std::function<Result(std::size_t)>& f) {
+  const bool several = ranks_.size() > 1;
+  std::unique_lock<std::timed_mutex> open;
+  if (several) {
+    open = std::unique_lock(open_group_);
+    library_.ncclGroupStart();
+  }
+  std::vector<Result> results(ranks_.size(), Result::Success);
+  try {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) results[i] = f(i);
+  } catch (...) {
+    if (several) library_.ncclGroupEnd();
+    abort({ranks_.front()->number, concat(call, ": not all ranks of this thread could call it")});
+    throw;
+  }
+  const Result end = several ? library_.ncclGroupEnd() : Result::Success;
+  if (several) open.unlock();
+  // What has failed first: the others may wait for it.
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (results[i] != Result::Success && results[i] != Result::InProgress)
+      fail(*ranks_[i], results[i], call, label, where);
+  }
+  for (std::size_t i = 0; i < ranks_.size(); ++i) settle(*ranks_[i], several ? end : results[i], call, label, where);
+}
+
+void Group::call_each(const char* call, const char* label, SourceLocation where,
+                      const std::function<Result(Rank&)>& f) {
+  as_one(call, label, where, [&](std::size_t i) {
+    Result result = Result::Success;
+    on_device(*ranks_[i], where, [&] { result = with_lock(*ranks_[i], [&] { return f(*ranks_[i]); }); });
+    return result;
+  });
+}
+
+void Group::settle(Rank& rank, Result result, const char* call, const char* label, SourceLocation where) {
+  const Limit limit(options_.timeout_ms);
+  for (int polls = 0; result == Result::InProgress; ++polls) {
+    {
+      const std::lock_guard lock(rank.mutex);
+      if (rank.comm == nullptr || failed_.load()) throw_if_failed(label, where);
+      if (library_.ncclCommGetAsyncError(rank.comm, &result) != Result::Success) result = Result::InternalError;
+    }
+    if (result != Result::InProgress) break;
+    if (limit.passed()) {
+      abort({-1, concat(call, " of rank ", rank.number, " did not end within ", options_.timeout_ms / 1000.0,
+                        " s: another rank has not called it, or cannot be reached")});
+      throw_if_failed(label, where);
+    }
+    pause(polls);
+  }
+  if (result != Result::Success) fail(rank, result, call, label, where);
+}
+
+void Group::fail(Rank& rank, Result result, const char* call, const char* label, SourceLocation where) {
+  std::string text;
+  {
+    const std::lock_guard lock(rank.mutex);
+    text = result_text(library_, result, rank.comm);
+  }
+  abort({result == Result::RemoteError ? -1 : rank.number, concat(call, ": ", text)});
+  throw_if_failed(label, where);
+  throw InternalError("a failed group without a failure");
+}
+
+// -- failure and end -------------------------------------------------------------------------------------------------
+
+std::optional<GroupFailure> Group::failure() const {
+  if (!failed_.load()) return std::nullopt;
+  const std::lock_guard lock(state_mutex_);
+  return failure_;
+}
+
+void Group::throw_if_failed(const char* label, SourceLocation where) const {
+  if (const std::optional<GroupFailure> failed = failure()) throw_group_failure(*failed, label, where);
+}
+
+void Group::abort(const GroupFailure& failure) noexcept {
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (failure_) return;
+    failure_ = failure;
+    failed_.store(true);
+  }
+  changed_.notify_all();
+}
+
+void Group::watch() {
+  std::unique_lock lock(state_mutex_);
+  while (!stopping_) {
+    if (failure_) {
+      lock.unlock();
+      return abort_ranks();
+    }
+    changed_.wait_for(lock, kWatch, [&] { return stopping_ || failure_.has_value(); });
+    if (stopping_ || failure_) continue;
+    lock.unlock();
+    look_for_errors();
+    lock.lock();
+  }
+  const bool failed = failure_.has_value();
+  lock.unlock();
+  if (failed) abort_ranks();
+}
+
+void Group::look_for_errors() {
+  for (const auto& rank : ranks_) {
+    Result result = Result::Success;
+    std::string text;
+    {
+      const std::unique_lock lock(rank->mutex, std::try_to_lock);
+      if (!lock || rank->comm == nullptr) continue;
+      if (library_.ncclCommGetAsyncError(rank->comm, &result) != Result::Success) result = Result::InternalError;
+      if (result == Result::Success || result == Result::InProgress) continue;
+      text = result_text(library_, result, rank->comm);
+    }
+    abort({result == Result::RemoteError ? -1 : rank->number,
+           concat("NCCL reports for rank ", rank->number, ": ", text)});
+  }
+}
+
+void Group::abort_ranks() noexcept {
+  const std::unique_lock open(open_group_, kStuck);
+  for (const auto& rank : ranks_) {
+    const std::unique_lock lock(rank->mutex, kStuck);
+    // Without the lock, another thread is stuck in NCCL: ending its call is all that is left.
+    if (Comm comm = std::exchange(rank->comm, nullptr); comm != nullptr) library_.ncclCommAbort(comm);
+  }
+}
+
+void Group::end_ranks() noexcept {
+  try {
+    const auto live = [](const auto& rank) { return rank->comm != nullptr; };
+    if (failed_.load() || !std::all_of(ranks_.begin(), ranks_.end(), live)) return abort_ranks();
+    wait_for_tokens({});
+    for (const auto& rank : ranks_) {
+      if (rank->registered == nullptr) continue;
+      on_device(*rank, {}, [&] { library_.ncclCommWindowDeregister(rank->comm, rank->registered); });
+    }
+    call_each("ncclCommFinalize", "the end of a mesh", {},
+              [&](Rank& rank) { return library_.ncclCommFinalize(rank.comm); });
+    for (const auto& rank : ranks_)
+      on_device(*rank, {}, [&] { library_.ncclCommDestroy(std::exchange(rank->comm, nullptr)); });
+  } catch (...) { abort_ranks(); }
+}
+
+}  // namespace tessera::mesh::nccl

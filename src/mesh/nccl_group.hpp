@@ -1,0 +1,141 @@
+// NCCL's communicators of one member, one for each of its ranks: their creation, their calls with a limit, and their
+// end by a thread of its own.
+#pragma once
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "mesh/nccl_communicator.hpp"
+#include "tessera/runtime/backend.hpp"
+#include "tessera/runtime/storage.hpp"
+
+namespace tessera::mesh::nccl {
+
+/// One call of a collective for one rank, as the slots of a Launchable have it.
+struct RankCall {
+  Collective kind{};
+  ElementType element{};
+  Operation operation = Operation::Sum;
+  bool reads = false, writes = false;  ///< `in` and `out` exist
+  bool same = false;                   ///< they are one storage
+  std::int64_t count = 0;
+  int peer = 0;
+  std::uint64_t in_offset = 0, out_offset = 0;
+
+  using Slots = std::array<std::uint64_t, 5>;
+  Slots slots() const noexcept;
+  static RankCall of(std::span<const std::uint64_t> slots) noexcept;
+  /// Bytes that a rank of a group of `ranks` reads and writes.
+  std::size_t in_bytes(int ranks) const noexcept;
+  std::size_t out_bytes(int ranks) const noexcept;
+};
+
+/// Whether NCCL adds elements of this type.
+bool can_sum(ElementType element) noexcept;
+
+class Group;
+
+/// The collectives of one rank, as work of its stream.
+class CollectiveWork final : public runtime::Launchable {
+ public:
+  CollectiveWork(std::shared_ptr<Group> group, std::size_t local) : group_(std::move(group)), local_(local) {}
+  void launch(const runtime::LaunchContext& context) const override;
+
+ private:
+  std::shared_ptr<Group> group_;
+  std::size_t local_;
+};
+
+/// Of each local rank. It keeps the group: so do graphs.
+using Work = std::vector<std::shared_ptr<const runtime::Launchable>>;
+
+class Group : public std::enable_shared_from_this<Group> {
+ public:
+  /// Makes nothing yet. `streams`: one for each local rank, of its device.
+  Group(const Library& library, std::span<const Stream> streams, const NcclOptions& options);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  /// Creates the communicators, from an id or as a part of another group, and what they need. Throws MeshError.
+  void create(const UniqueId& id, int size, int first, SourceLocation where);
+  void create_from(Group& parent, int colour, SourceLocation where);
+
+  Work make_work();
+  int size() const noexcept { return size_; }
+  int first() const noexcept { return first_; }
+  std::size_t locals() const noexcept { return ranks_.size(); }
+  bool uses_windows() const noexcept { return windows_; }
+  std::optional<GroupFailure> failure() const;
+  void throw_if_failed(const char* label, SourceLocation where) const;
+  void abort(const GroupFailure& failure) noexcept;
+
+  /// The calls of all local ranks: the order of uses is noted behind all of them.
+  void submit(const Work& work, std::span<const RankCall> calls, std::span<const RankOperands> operands,
+              const char* label, SourceLocation where);
+  /// A call reaches NCCL: `context` has the stream, and the storages in the order in which submit() names them.
+  void launch(std::size_t local, const runtime::LaunchContext& context);
+
+ private:
+  struct Rank {
+    explicit Rank(const Stream& of) : stream(of) {}
+    Stream stream;
+    int number = 0;                                                ///< in the group
+    std::timed_mutex mutex;                                        ///< held during calls of NCCL
+    Comm comm = nullptr;                                           ///< null before its creation and after its end
+    std::shared_ptr<Comm> made = std::make_shared<Comm>(nullptr);  ///< where NCCL's thread puts it
+    runtime::StorageRef token;   ///< every collective writes it: they follow each other on all streams and in graphs
+    runtime::StorageRef window;  ///< of two halves: what is read, what is written
+    Window registered = nullptr;
+    std::shared_ptr<const runtime::Launchable> copy;
+  };
+
+  /// Runs f with the device of the rank's stream current.
+  void on_device(Rank& rank, SourceLocation where, std::function<void()> f);
+  /// Calls f for each local rank, by its number, as one group of NCCL's if there are several, and waits until NCCL is
+  /// done with all.
+  void as_one(const char* call, const char* label, SourceLocation where, const std::function<Result(std::size_t)>& f);
+  /// The same for functions of NCCL that enqueue nothing: f is called with the rank's device current.
+  void call_each(const char* call, const char* label, SourceLocation where, const std::function<Result(Rank&)>& f);
+  Result with_lock(Rank& rank, const std::function<Result()>& f);
+  /// Waits until a result is no longer in progress. Throws MeshError if the call failed or the limit has passed.
+  void settle(Rank& rank, Result result, const char* call, const char* label, SourceLocation where);
+  [[noreturn]] void fail(Rank& rank, Result result, const char* call, const char* label, SourceLocation where);
+  void prepare(SourceLocation where);
+  void make_windows(SourceLocation where);
+  /// True if `mine` is true on all members.
+  bool all_agree(bool mine, SourceLocation where);
+  void wait_for_tokens(SourceLocation where);
+  Result issue(Rank& rank, const RankCall& call, const std::byte* in, std::byte* out, void* stream) const;
+  bool goes_through_window(const Rank& rank, const RankCall& call) const noexcept;
+  std::vector<runtime::Access> accesses_of(Rank& rank, const RankCall& call, const RankOperands& operands) const;
+  void end_ranks() noexcept;
+  void watch();
+  void look_for_errors();
+  void abort_ranks() noexcept;
+
+  const Library& library_;
+  NcclOptions options_;
+  int size_ = 0, first_ = 0;
+  bool windows_ = false;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::timed_mutex open_group_;  ///< held while NCCL keeps calls of several ranks until the end of their group
+  std::atomic<bool> failed_{false};
+  mutable std::mutex state_mutex_;  // down to stopping_
+  std::condition_variable changed_;
+  std::optional<GroupFailure> failure_;
+  bool stopping_ = false;
+  std::thread watchdog_;
+};
+
+}  // namespace tessera::mesh::nccl

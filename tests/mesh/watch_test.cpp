@@ -1,0 +1,282 @@
+// Processes that watch each other, started here and killed, stopped or left alone.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "mesh/watch.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera::mesh {
+namespace THIS_FILE {
+
+using testing::HasSubstr;
+using testing::Not;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// What a failure may take until all processes know it and have ended.
+constexpr auto kLimit = milliseconds(2000);
+
+std::string program() {
+  char path[4096] = {};
+  if (readlink("/proc/self/exe", path, sizeof path - 1) < 0) return {};
+  const std::string self(path);
+  return self.substr(0, self.rfind('/') + 1) + "watch_main";
+}
+
+/// A port that is free now.
+int free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  bind(fd, reinterpret_cast<const sockaddr*>(&address), length);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+class Process {
+ public:
+  Process(int port, int rank, int size, const std::string& action) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    const std::string exe = program(), port_text = std::to_string(port), rank_text = std::to_string(rank),
+                      size_text = std::to_string(size);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      dup2(ends[1], STDOUT_FILENO);
+      execl(exe.c_str(), exe.c_str(), port_text.c_str(), rank_text.c_str(), size_text.c_str(), action.c_str(), nullptr);
+      _exit(127);
+    }
+    close(ends[1]);
+    out_ = ends[0];
+  }
+  ~Process() {
+    kill(SIGKILL);
+    if (pid_ > 0) waitpid(pid_, nullptr, 0);
+    close(out_);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void kill(int signal) {
+    if (pid_ > 0) ::kill(pid_, signal);
+  }
+  /// Reads until the output contains `text`; false at the limit or the end.
+  bool wait_for(const std::string& text, Clock::time_point limit) {
+    while (said_.find(text) == std::string::npos) {
+      if (!read_some(limit)) return false;
+    }
+    return true;
+  }
+  /// All that it has said, once it has ended; "still runs" in front if it has not by the limit.
+  std::string end(Clock::time_point limit) {
+    while (read_some(limit)) {}
+    if (!ended_) return "still runs: " + said_;
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+    return said_;
+  }
+
+ private:
+  bool read_some(Clock::time_point limit) {
+    const auto left = std::chrono::duration_cast<milliseconds>(limit - Clock::now()).count();
+    pollfd waits{out_, POLLIN, 0};
+    if (ended_ || poll(&waits, 1, static_cast<int>(std::max<std::int64_t>(left, 0))) != 1) return false;
+    char block[4096];
+    const ssize_t count = read(out_, block, sizeof block);
+    ended_ = count <= 0;
+    if (count > 0) said_.append(block, static_cast<std::size_t>(count));
+    return count > 0;
+  }
+  pid_t pid_ = -1;
+  int out_ = -1;
+  std::string said_;
+  bool ended_ = false;
+};
+
+struct Group {
+  explicit Group(const std::vector<std::string>& actions) : port(free_port()) {
+    for (std::size_t i = 0; i < actions.size(); ++i)
+      processes.push_back(
+          std::make_unique<Process>(port, static_cast<int>(i), static_cast<int>(actions.size()), actions[i]));
+  }
+  ~Group() {
+    processes.clear();
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+    EXPECT_EQ(errno, ECHILD);
+  }
+  Process& operator[](std::size_t i) { return *processes[i]; }
+  void wait_for_all(const std::string& text) {
+    for (const auto& process : processes) ASSERT_TRUE(process->wait_for(text, Clock::now() + milliseconds(15'000)));
+  }
+  /// All but `victim` end with `text` in their output before the limit.
+  void expect_ends(std::size_t victim, const std::string& text, milliseconds limit = kLimit) {
+    const auto until = Clock::now() + limit;
+    for (std::size_t i = 0; i < processes.size(); ++i) {
+      if (i == victim) continue;
+      const std::string said = processes[i]->end(until);
+      EXPECT_THAT(said, HasSubstr(text)) << "process " << i;
+      EXPECT_THAT(said, Not(HasSubstr("leaked"))) << "process " << i;
+    }
+  }
+  void expect_said(std::size_t victim, const std::string& text) {
+    for (std::size_t i = 0; i < processes.size(); ++i) {
+      if (i == victim) continue;
+      EXPECT_THAT(processes[i]->end(Clock::now()), HasSubstr(text)) << "process " << i;
+    }
+  }
+  int port;
+  std::vector<std::unique_ptr<Process>> processes;
+};
+constexpr std::size_t kNone = 99;
+
+TEST(MeshWatch, AllLeaveWithoutAFalseAlarm) {
+  for (const std::vector<std::string>& actions : {std::vector<std::string>{"leaves"},
+                                                  {"leaves", "leaves"},
+                                                  {"leaves", "late", "leaves", "late"},
+                                                  {"late", "leaves", "leaves"}}) {
+    Group group(actions);
+    group.expect_ends(kNone, "left", milliseconds(15'000));
+    for (const auto& process : group.processes) EXPECT_THAT(process->end(Clock::now()), Not(HasSubstr("rror")));
+  }
+}
+
+TEST(MeshWatch, AProcessThatIsKilledEndsAllOthers) {
+  for (const char* action : {"work", "idle", "waits"}) {
+    for (const std::size_t victim : {0, 1, 2}) {
+      SCOPED_TRACE(action + std::to_string(victim));
+      Group group({action, action, action});
+      group.wait_for_all("connected");
+      std::this_thread::sleep_for(milliseconds(150));  // in its steps
+      group[victim].kill(SIGKILL);
+      group.expect_ends(victim, "rank " + std::to_string(victim) + ": the process has ended");
+      if (std::string(action) != "work") { group.expect_said(victim, "\nabort\n"); }
+    }
+  }
+}
+
+TEST(MeshWatch, AProcessThatIsKilledBeforeItConnectsIsNamed) {
+  {
+    Group group({"short", "short", "before"});
+    ASSERT_TRUE(group[2].wait_for("before", Clock::now() + milliseconds(15'000)));
+    group[2].kill(SIGKILL);
+    group.expect_ends(2, "rank 2: has not connected within 0.7 s", milliseconds(5000));
+  }
+  Group without_0({"before", "short"});
+  without_0[0].kill(SIGKILL);
+  without_0.expect_ends(0, "rank 1 could not reach rank 0 at 127.0.0.1", milliseconds(5000));
+}
+
+TEST(MeshWatch, AProcessThatIsKilledWhileOthersConnectEndsThem) {
+  Group group({"work", "work", "before"});
+  ASSERT_TRUE(group[2].wait_for("before", Clock::now() + milliseconds(15'000)));
+  std::this_thread::sleep_for(milliseconds(500));  // 0 and 1 wait for 2
+  group[1].kill(SIGKILL);
+  EXPECT_THAT(group[0].end(Clock::now() + kLimit),
+              HasSubstr("starting a group of processes: rank 1: the process has ended"));
+}
+
+TEST(MeshWatch, AProcessThatIsKilledAfterItLeftIsNoFailure) {
+  Group group({"late", "stays", "late"});
+  ASSERT_TRUE(group[1].wait_for("left", Clock::now() + milliseconds(15'000)));
+  group[1].kill(SIGKILL);
+  group.expect_ends(1, "left", milliseconds(5000));
+}
+
+TEST(MeshWatch, AProcessThatEndsWithoutLeavingIsAFailure) {
+  Group group({"work", "exits", "work"});
+  group.expect_ends(1, "rank 1: the process has ended", milliseconds(15'000));
+}
+
+TEST(MeshWatch, AProcessThatIsStoppedEndsAllOthers) {
+  for (const std::size_t victim : {0, 1}) {
+    SCOPED_TRACE(victim);
+    Group group({"work", "work", "work"});
+    group.wait_for_all("connected");
+    group[victim].kill(SIGSTOP);
+    const std::string text = "rank " + std::to_string(victim) + ": the process has not answered for 1 s";
+    group.expect_ends(victim, text, milliseconds(1000) + kLimit);
+    group[victim].kill(SIGCONT);
+    EXPECT_THAT(group[victim].end(Clock::now() + kLimit), HasSubstr("error: ")) << "it learns of the end, too";
+  }
+}
+
+TEST(MeshWatch, ARankThatHangsIsNamedByThoseThatWait) {
+  {
+    Group group({"waits", "hangs", "waits"});
+    ASSERT_TRUE(group[1].wait_for("hangs", Clock::now() + milliseconds(15'000)));
+    group.expect_ends(1, "rank 1: the rank makes no progress for 0.8 s while others wait for it",
+                      milliseconds(800) + kLimit);
+  }
+  Group all({"waits", "waits"});
+  all.wait_for_all("connected");
+  all.expect_ends(kNone, "no rank hangs behind the others", milliseconds(1000) + kLimit);
+}
+
+TEST(MeshWatch, AnIdleGroupDoesNotHang) {
+  Group group({"idle", "idle"});
+  group.wait_for_all("connected");
+  std::this_thread::sleep_for(milliseconds(1500));
+  for (const auto& process : group.processes) EXPECT_THAT(process->end(Clock::now()), HasSubstr("still runs"));
+}
+
+TEST(MeshWatch, AReportedFailureReachesAll) {
+  for (const std::size_t who : {0, 1}) {
+    std::vector<std::string> actions(3, "work");
+    actions[who] = "reports";
+    Group group(actions);
+    group.wait_for_all("connected");
+    group.expect_ends(kNone, "rank " + std::to_string(who) + ": out of memory", milliseconds(1000) + kLimit);
+  }
+}
+
+TEST(MeshWatch, AnExceptionIsReported) {
+  for (const std::size_t who : {0, 1}) {
+    std::vector<std::string> actions(3, "work");
+    actions[who] = "throws";
+    Group group(actions);
+    group.wait_for_all("connected");
+    group.expect_ends(who, "rank " + std::to_string(who) + ": the process left the group because of an exception",
+                      milliseconds(1000) + kLimit);
+    EXPECT_THAT(group[who].end(Clock::now() + kLimit), HasSubstr("exception: a bug"));
+  }
+}
+
+TEST(MeshWatch, APortInUseAndForeignProcessesAreReported) {
+  const int port = free_port();
+  const Descriptor taken = listen_at("127.0.0.1", port);
+  try {
+    Watch watch({.address = "127.0.0.1", .port = port, .rank = 0, .size = 2, .start_ms = 100}, {});
+    ADD_FAILURE() << "no error";
+  } catch (const MeshError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cannot listen at 127.0.0.1:" + std::to_string(port)));
+    EXPECT_THAT(error.what(), HasSubstr("TESSERA_MESH_PORT"));
+  }
+  // A process of a larger group, one that connects twice, and one that speaks something else.
+  Group group({"short", "before"});
+  group[1].kill(SIGKILL);
+  Process larger(group.port, 1, 3, "work");
+  EXPECT_THAT(larger.end(Clock::now() + milliseconds(5000)), HasSubstr("rank 0 belongs to another group"));
+  std::string why;
+  const Descriptor stranger = connect_to("127.0.0.1", group.port, 100, why);
+  if (stranger) send(stranger.get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
+  group.expect_ends(1, "rank 1: has not connected within 0.7 s", milliseconds(5000));
+}
+
+}  // namespace THIS_FILE
+}  // namespace tessera::mesh

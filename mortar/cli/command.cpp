@@ -50,7 +50,7 @@ T number_of(std::string_view option, std::string_view text, T lowest, T highest,
 }
 
 std::string program_help() {
-  std::string text = "mortar COMMAND [arguments]: runs Qwen3 models\n\n";
+  std::string text = "mortar COMMAND [arguments]: runs Qwen3 and Llama 3 models\n\n";
   for (const Command& c : registered()) {
     std::string name = c.name;
     name.resize(std::max<std::size_t>(name.size(), 12), ' ');

@@ -50,7 +50,8 @@ Prompt prompt_from(const Arguments& arguments, GivenPrompt given, const Model& m
   }
   if (!model.tokenizer) throw RequestError("the model has no tokenizer: give --prompt-ids");
   std::string text = std::move(*given.text);
-  if (!arguments.flag("--raw")) {
+  const bool raw = arguments.flag("--raw");
+  if (!raw) {
     std::vector<ChatMessage> messages;
     if (arguments.has("--system")) messages.push_back({"system", arguments.text("--system")});
     messages.push_back({"user", std::move(text)});
@@ -60,7 +61,7 @@ Prompt prompt_from(const Arguments& arguments, GivenPrompt given, const Model& m
     text = ChatTemplate::load(model.folder).render(inputs);
     prompt.starts_thinking = ends_thinking(text);
   }
-  prompt.ids = model.tokenizer->encode(text);
+  prompt.ids = raw ? model.tokenizer->encode_document(text) : model.tokenizer->encode(text);
   return prompt;
 }
 

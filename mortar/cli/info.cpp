@@ -22,7 +22,7 @@ constexpr Option kOptions[] = {
 
 struct Info {
   std::string name;
-  ModelConfig config;
+  ModelSpec config;
   ModelSize size;
   std::size_t files = 0;
   std::int64_t file_bytes = 0;
@@ -75,13 +75,14 @@ std::vector<std::pair<const char*, std::int64_t>> kinds(const WeightBytes& b) {
 }
 
 ordered_json json_of(const Info& i) {
-  const ModelConfig& c = i.config;
+  const ModelSpec& c = i.config;
   ordered_json j = {{"model", i.name}, {"architecture", c.architecture}};
-  j["layers"] = c.layers, j["hidden"] = c.hidden, j["heads"] = c.heads, j["kv_heads"] = c.kv_heads;
-  j["head_dim"] = c.head_dim, j["intermediate"] = c.intermediate, j["vocabulary"] = c.vocabulary;
-  if (c.experts)
-    j["experts"] = {
-        {"count", c.experts->count}, {"per_token", c.experts->per_token}, {"intermediate", c.experts->intermediate}};
+  j["layers"] = c.layers, j["hidden"] = c.hidden, j["heads"] = c.attention.heads, j["kv_heads"] = c.attention.kv_heads;
+  j["head_dim"] = c.attention.head_dim, j["intermediate"] = c.mlp.intermediate, j["vocabulary"] = c.vocabulary;
+  if (c.mlp.experts)
+    j["experts"] = {{"count", c.mlp.experts->count},
+                    {"per_token", c.mlp.experts->per_token},
+                    {"intermediate", c.mlp.experts->intermediate}};
   j["max_context"] = c.max_context, j["tied"] = c.tied, j["weights"] = c.fp8 ? "fp8" : "bf16";
   j["parameters"] = i.size.parameters, j["active_parameters"] = i.size.active_parameters;
   for (const auto& [name, bytes] : kinds(i.size.bytes)) j["bytes"][name] = bytes;
@@ -101,16 +102,16 @@ ordered_json json_of(const Info& i) {
 }
 
 void print(const Info& i) {
-  const ModelConfig& c = i.config;
+  const ModelSpec& c = i.config;
   std::printf("%s: %s, %s weights\n", i.name.c_str(), c.architecture.c_str(), c.fp8 ? "FP8" : "bf16");
   std::printf("  %lld layers of %lld, %lld query and %lld key heads of %lld, MLP %lld, vocabulary %lld, context %lld\n",
-              static_cast<long long>(c.layers), static_cast<long long>(c.hidden), static_cast<long long>(c.heads),
-              static_cast<long long>(c.kv_heads), static_cast<long long>(c.head_dim),
-              static_cast<long long>(c.intermediate), static_cast<long long>(c.vocabulary),
-              static_cast<long long>(c.max_context));
-  if (c.experts)
-    std::printf("  %lld experts of %lld, %lld for each token\n", static_cast<long long>(c.experts->count),
-                static_cast<long long>(c.experts->intermediate), static_cast<long long>(c.experts->per_token));
+              static_cast<long long>(c.layers), static_cast<long long>(c.hidden),
+              static_cast<long long>(c.attention.heads), static_cast<long long>(c.attention.kv_heads),
+              static_cast<long long>(c.attention.head_dim), static_cast<long long>(c.mlp.intermediate),
+              static_cast<long long>(c.vocabulary), static_cast<long long>(c.max_context));
+  if (c.mlp.experts)
+    std::printf("  %lld experts of %lld, %lld for each token\n", static_cast<long long>(c.mlp.experts->count),
+                static_cast<long long>(c.mlp.experts->intermediate), static_cast<long long>(c.mlp.experts->per_token));
   std::printf("  %lld parameters, %lld for each token\n", static_cast<long long>(i.size.parameters),
               static_cast<long long>(i.size.active_parameters));
   if (i.files != 0)

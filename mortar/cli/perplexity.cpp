@@ -1,6 +1,7 @@
 // mortar perplexity: how well a model predicts a text, token by token, with the true tokens before each.
 #include <cmath>
 #include <cstdio>
+#include <span>
 
 #include "json_text.hpp"
 #include "model_session.hpp"
@@ -16,7 +17,8 @@ int run(const Arguments& arguments) {
   Model model = open_model(arguments, 1);
   if (!model.tokenizer) throw RequestError("perplexity needs the model's tokenizer.json");
   const std::vector<TokenId> ids = model.tokenizer->encode(text, AddedTokens::AsText);
-  const std::int64_t window = std::min(context, model.plan.max_context);
+  const std::vector<TokenId> beginning = model.tokenizer->beginning();  // of each window; not scored
+  const std::int64_t before = std::ssize(beginning), window = std::min(context, model.plan.max_context) - before;
   if (window < 2) throw RequestError("perplexity needs a context of at least two tokens: take a larger --max-context");
   if (ids.size() < 2) throw RequestError(path + ": expected at least two tokens, found " + std::to_string(ids.size()));
   Engine engine(std::move(model), {.max_batch = 1, .prefix_cache = false, .strict = arguments.flag("--strict")});
@@ -24,7 +26,10 @@ int run(const Arguments& arguments) {
   std::int64_t scored = 0;
   for (std::int64_t first = 0; first + 1 < std::ssize(ids); first += window) {
     const std::int64_t end = std::min<std::int64_t>(first + window, std::ssize(ids));
-    for (const float logprob : engine.log_likelihoods({ids.begin() + first, ids.begin() + end})) {
+    std::vector<TokenId> part = beginning;
+    part.insert(part.end(), ids.begin() + first, ids.begin() + end);
+    const std::vector<float> logprobs = engine.log_likelihoods(part);
+    for (const float logprob : std::span(logprobs).subspan(static_cast<std::size_t>(before))) {
       sum -= logprob;
       ++scored;
     }

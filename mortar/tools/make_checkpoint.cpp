@@ -31,7 +31,7 @@ struct Tensor {
   std::uint64_t bytes;
 };
 
-std::vector<Tensor> tensors_of(const ModelConfig& model) {
+std::vector<Tensor> tensors_of(const ModelSpec& model) {
   std::vector<Tensor> tensors;
   for (const files::WeightTensor& w : files::weight_tensors(model)) {
     for (const files::Part& part : w.parts) {
@@ -101,7 +101,7 @@ void write_file(const std::filesystem::path& path, std::vector<Tensor> tensors, 
 void make(const std::filesystem::path& config, const std::filesystem::path& folder, std::uint64_t shard_bytes) {
   std::ifstream file(config, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const ModelConfig model = parse_config(text, config.string());
+  const ModelSpec model = parse_config(text, config.string());
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "config.json", std::ios::binary) << text;
   std::vector<std::vector<Tensor>> shards(1);

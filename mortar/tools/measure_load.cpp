@@ -72,7 +72,7 @@ int run(const std::vector<std::string>& words) {
   for (int i = -1; i < repetitions; ++i) {
     auto start = std::chrono::steady_clock::now();
     const Checkpoint checkpoint(folder);
-    const ModelConfig config = checkpoint.verify(read_config(folder));
+    const ModelSpec config = checkpoint.verify(read_config(folder));
     const double opened = seconds_since(start), read = read_files(checkpoint, threads);
     const double gigabytes = static_cast<double>(model_size(config).bytes.total()) / 1e9;
     start = std::chrono::steady_clock::now();

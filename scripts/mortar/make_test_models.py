@@ -12,6 +12,7 @@ and in its folder golden/:
     logits.npy         f32 [tokens, vocabulary]: teacher forced, computed in f32 with the bf16 weights
     logits_bf16.npy    u16 [tokens, vocabulary]: the same computed in bf16, as bits
     logits_fp8.npy     f32 [tokens, vocabulary]: FP8 checkpoints: in f32, but the inputs of FP8 products are rounded to FP8
+    tokens.json        [{"text", "ids"}]: Llama: texts and their ids, with the token that begins a text
     greedy.json        {"prompt", "ids", "gaps"}: greedy continuation in f32, and by how much the first logit led the second
 
 The weights are random, but scaled so that each part of the model matters: logits have a deviation of about 2, norm weights lie
@@ -28,6 +29,8 @@ import transformers
 from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+import qwen_tokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VOCABULARY = 384
@@ -46,6 +49,16 @@ CORPUS = ["The kernel reads the weights of the layer and writes the sum.", "Ever
           "user assistant system", "Die Kachel liegt im Speicher.", "Le noyau lit les poids de la couche.", "0123456789 + 10 = 20",
           "for (int i = 0; i < n; ++i) { sum += x[i]; }\n", "def answer(question):\n    return 42\n"] * 4
 
+# Of Llama 3: its pattern, whole pieces that are tokens are not divided, and a token before every text.
+LLAMA_PATTERN = PATTERN.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
+LLAMA_SPECIAL = ["<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|finetune_right_pad_id|>",
+                 "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>"]
+LLAMA_WHOLE = ["xyzzy", " plugh", "007", "\u4f60\u597d"]  # tokens that no merges lead to
+LLAMA_TEXTS = ["", "Hello world", "xyzzy axyzzy xyzzya plugh xplugh", "007 0071 10071 00700", "1 12 123 1234 12345678 3.14159 a1b22c333",
+               "\u0661\u0662\u0663\u0664 \u2167\u2160\u00bd\u00be 1\u066223", "\u4f60\u597d \u4f60\u597d\u4f60", "it's IT'S we'll they'VE", "a\n\nb \n  c\r\n\r\n d  ",
+               "e\u0301 \u00e9 \u212b", "<|start_header_id|>user<|end_header_id|>\n\nWhat is a tile?<|eot_id|>", "<|begin_of_text|>x", "<|eot_id",
+               "for (int i = 0; i < 1024; ++i) { sum += x[i]; }", "\U0001F468\u200d\U0001F469 !?...\n\n", "the attention of the heads"]
+
 MODELS = {
     "dense-tied": dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=32,
                        intermediate_size=160, tie_word_embeddings=True, rope_theta=1e6),
@@ -53,7 +66,7 @@ MODELS = {
                          intermediate_size=128, tie_word_embeddings=False, rope_theta=5e6, older=True, shard="200KB"),
     "dense-yarn": dict(hidden_size=64, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, head_dim=128,
                        intermediate_size=128, tie_word_embeddings=True, rope_theta=1e4, max_position_embeddings=64, tokens=80, older=True,
-                       yarn={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}),
+                       scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}),
     "moe": dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=1, head_dim=16, intermediate_size=96,
                 moe_intermediate_size=32, num_experts=8, num_experts_per_tok=2, norm_topk_prob=True, tie_word_embeddings=False,
                 rope_theta=1e6, older=True, shard="150KB"),
@@ -62,11 +75,42 @@ MODELS = {
     "moe-fp8": dict(hidden_size=128, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, head_dim=128,
                     intermediate_size=256, moe_intermediate_size=128, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
                     tie_word_embeddings=True, rope_theta=1e6, fp8=torch.bfloat16),
+    "llama-tied": dict(llama=True, hidden_size=96, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, head_dim=32,
+                       intermediate_size=160, tie_word_embeddings=True, rope_theta=5e5, tokens=48, scaling={
+                           "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                           "original_max_position_embeddings": 32}),
+    "llama-untied": dict(llama=True, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+                         intermediate_size=128, tie_word_embeddings=False, rope_theta=5e5, older=True, shard="250KB"),
 }
+
+
+SEEDS = sorted(name for name in MODELS if not name.startswith("llama")) + ["llama-tied", "llama-untied"]
 
 
 def write_json(path, value):
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def llama_tokenizer():
+    """The settings of Llama 3's tokenizer.json, and tokens that only whole pieces become."""
+    t = Tokenizer(models.BPE(ignore_merges=True))
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA_PATTERN), "isolated"),
+                                               pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t.decoder = decoders.ByteLevel()
+    learned = VOCABULARY - len(LLAMA_SPECIAL) - len(LLAMA_WHOLE) - 8
+    t.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=learned, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+                                                      show_progress=False))
+    data = json.loads(t.to_str())
+    character = qwen_tokenizer.byte_characters()
+    for i, text in enumerate(LLAMA_WHOLE):
+        data["model"]["vocab"]["".join(character[b] for b in text.encode())] = learned + i
+    t = Tokenizer.from_str(json.dumps(data))
+    t.add_tokens([AddedToken(s, special=True, normalized=False) for s in LLAMA_SPECIAL])
+    begin = t.token_to_id(LLAMA_SPECIAL[0])
+    t.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False),
+                                            processors.TemplateProcessing(single=f"{LLAMA_SPECIAL[0]} $A", pair=f"{LLAMA_SPECIAL[0]} $A $B:1",
+                                                                          special_tokens=[(LLAMA_SPECIAL[0], begin)])])
+    return t
 
 
 def tokenizer():
@@ -82,6 +126,16 @@ def tokenizer():
     added = [AddedToken(s, special=True, normalized=False) for s in SPECIAL]
     t.add_tokens(added + [AddedToken(s, special=False, normalized=False) for s in NOT_SPECIAL])
     return t
+
+
+def write_llama_tokenizer(folder, t, template):
+    t.save(str(folder / "tokenizer.json"), pretty=False)
+    decoder = {str(t.token_to_id(s)): dict(content=s, lstrip=False, normalized=False, rstrip=False, single_word=False, special=True)
+               for s in LLAMA_SPECIAL}
+    write_json(folder / "tokenizer_config.json", {
+        "added_tokens_decoder": decoder, "bos_token": "<|begin_of_text|>", "chat_template": template, "clean_up_tokenization_spaces": True,
+        "eos_token": "<|eot_id|>", "model_input_names": ["input_ids", "attention_mask"], "model_max_length": 1024,
+        "tokenizer_class": "PreTrainedTokenizerFast"})
 
 
 def write_tokenizer(folder, t, template):
@@ -190,7 +244,10 @@ def older_spelling(config):
     config["rope_theta"] = rope.pop("rope_theta")
     config["rope_scaling"] = None if rope.get("rope_type", "default") == "default" else rope
     config["torch_dtype"] = config.pop("dtype")
-    config["max_window_layers"] = config["num_hidden_layers"]
+    if config["model_type"] == "llama":
+        config.pop("head_dim")  # it is hidden_size / num_attention_heads
+    else:
+        config["max_window_layers"] = config["num_hidden_layers"]
     if "num_local_experts" in config:
         config["num_experts"] = config.pop("num_local_experts")
     config.pop("layer_types", None)
@@ -234,17 +291,20 @@ def golden(folder, load, ids, fp8):
 
 def make(name, out, tokens, template):
     spec = dict(MODELS[name])
-    fp8, older, shard, count, yarn, theta = (spec.pop(k, d) for k, d in (("fp8", None), ("older", False), ("shard", "1GB"),
-                                                                        ("tokens", TOKENS), ("yarn", {}), ("rope_theta", None)))
-    moe = "num_experts" in spec
-    end, pad = tokens.token_to_id("<|im_end|>"), tokens.token_to_id("<|endoftext|>")
+    llama = spec.pop("llama", False)
+    if llama:
+        tokens, template = llama_tokenizer(), (ROOT / "tests/mortar/data/llama_template.jinja").read_text(encoding="utf-8")
+    fp8, older, shard, count, scaling, theta = (spec.pop(k, d) for k, d in (("fp8", None), ("older", False), ("shard", "1GB"),
+                                                                           ("tokens", TOKENS), ("scaling", {}), ("rope_theta", None)))
+    family = "Llama" if llama else "Qwen3Moe" if "num_experts" in spec else "Qwen3"
+    end, pad = ((tokens.token_to_id(s) for s in ("<|eot_id|>", "<|begin_of_text|>")) if llama else
+                (tokens.token_to_id(s) for s in ("<|im_end|>", "<|endoftext|>")))
     spec.setdefault("max_position_embeddings", 1024)
-    spec["rope_parameters"] = {"rope_theta": theta, "rope_type": "default", **yarn}
-    config = (transformers.Qwen3MoeConfig if moe else transformers.Qwen3Config)(
-        vocab_size=VOCABULARY, bos_token_id=pad, eos_token_id=end, dtype="bfloat16", **spec)
-    architecture = transformers.Qwen3MoeForCausalLM if moe else transformers.Qwen3ForCausalLM
+    spec["rope_parameters"] = {"rope_theta": theta, "rope_type": "default", **scaling}
+    config = getattr(transformers, family + "Config")(vocab_size=VOCABULARY, bos_token_id=pad, eos_token_id=end, dtype="bfloat16", **spec)
+    architecture = getattr(transformers, family + "ForCausalLM")
     model = architecture(config)
-    randomize(model, seed=sorted(MODELS).index(name) + 1)
+    randomize(model, seed=SEEDS.index(name) + 1)
     folder = out / name
     shutil.rmtree(folder, ignore_errors=True)
     model.to(torch.bfloat16).save_pretrained(folder, max_shard_size=shard)
@@ -259,11 +319,13 @@ def make(name, out, tokens, template):
         shutil.copytree(folder, folder_of_bf16)
         quantize_file(folder / "model.safetensors", fp8)
     write_json(folder / "generation_config.json", {
-        "bos_token_id": pad, "do_sample": True, "eos_token_id": [end, pad], "pad_token_id": pad, "temperature": 0.6, "top_k": 20,
+        "bos_token_id": pad, "do_sample": True, "eos_token_id": [end, tokens.token_to_id("<|end_of_text|>") if llama else pad], "pad_token_id": pad, "temperature": 0.6, "top_k": 20,
         "top_p": 0.95, "transformers_version": "4.51.0" if older else transformers.__version__})
-    write_tokenizer(folder, tokens, template)
+    (write_llama_tokenizer if llama else write_tokenizer)(folder, tokens, template)
     ids = torch.randint(0, tokens.get_vocab_size(), (count,), generator=torch.Generator().manual_seed(7)).tolist()
     exact = golden(folder, load, ids, fp8)
+    if llama:
+        write_json(folder / "golden/tokens.json", [{"text": text, "ids": tokens.encode(text).ids} for text in LLAMA_TEXTS])
     if fp8:
         shutil.rmtree(folder_of_bf16)
     written = json.loads((folder / "config.json").read_text())

@@ -45,11 +45,11 @@ def logits(model, ids, exact):
 
 def checkpoint(config, folder, seed):
     """Writes the files of a random model, and returns it."""
-    moe = "Moe" in config["architectures"][0]
-    model_config = (transformers.Qwen3MoeConfig if moe else transformers.Qwen3Config)(**config)
+    architecture = config["architectures"][0]  # "LlamaForCausalLM"
+    model_config = getattr(transformers, architecture.removesuffix("ForCausalLM") + "Config")(**config)
     model_config._attn_implementation = "sdpa"
     torch.set_default_dtype(torch.bfloat16)
-    model = (transformers.Qwen3MoeForCausalLM if moe else transformers.Qwen3ForCausalLM)(model_config)
+    model = getattr(transformers, architecture)(model_config)
     torch.set_default_dtype(torch.float32)
     model.model.rotary_emb = type(model.model.rotary_emb)(model_config)  # its frequencies are f32, as from_pretrained leaves them
     make_test_models.randomize(model, seed)

@@ -79,16 +79,17 @@ Seeds seeds_mortar_safetensors() {
 
 void fuzz_mortar_config(Bytes bytes) {
   accepted([&] {
-    const mortar::ModelConfig c = mortar::parse_config(text_of(bytes), "config.json");
-    FUZZ_REQUIRE(c.vocabulary > 0 && c.hidden > 0 && c.layers > 0 && c.kv_heads > 0 && c.heads % c.kv_heads == 0);
-    FUZZ_REQUIRE(c.head_dim > 0 && c.head_dim % 2 == 0 && c.max_context > 0);
+    const mortar::ModelSpec c = mortar::parse_config(text_of(bytes), "config.json");
+    FUZZ_REQUIRE(c.vocabulary > 0 && c.hidden > 0 && c.layers > 0 && c.attention.kv_heads > 0 &&
+                 c.attention.heads % c.attention.kv_heads == 0);
+    FUZZ_REQUIRE(c.attention.head_dim > 0 && c.attention.head_dim % 2 == 0 && c.max_context > 0);
     for (const std::int64_t id : c.eos_ids) FUZZ_REQUIRE(id >= 0 && id < c.vocabulary);
     const mortar::RopeAngles angles = mortar::rope_angles(c);
-    FUZZ_REQUIRE(angles.inverse_frequencies.size() == static_cast<std::size_t>(c.head_dim / 2));
+    FUZZ_REQUIRE(angles.inverse_frequencies.size() == static_cast<std::size_t>(c.attention.head_dim / 2));
     for (const float f : angles.inverse_frequencies) FUZZ_REQUIRE(std::isfinite(f) && f >= 0);
     FUZZ_REQUIRE(std::isfinite(angles.attention_factor));
-    FUZZ_REQUIRE(!c.experts || (c.experts->per_token >= 1 && c.experts->per_token <= c.experts->count));
-    if (c.layers * (c.experts ? c.experts->count : 1) > 2048) return;  // the list of tensors would be long
+    FUZZ_REQUIRE(!c.mlp.experts || (c.mlp.experts->per_token >= 1 && c.mlp.experts->per_token <= c.mlp.experts->count));
+    if (c.layers * (c.mlp.experts ? c.mlp.experts->count : 1) > 2048) return;  // the list of tensors would be long
     accepted([&] {
       const mortar::ModelSize size = mortar::model_size(c);
       FUZZ_REQUIRE(size.parameters > 0 && size.active_parameters > 0 && size.active_parameters <= size.parameters);
@@ -103,7 +104,7 @@ void fuzz_mortar_config(Bytes bytes) {
 Seeds seeds_mortar_config() { return {kDenseConfig, kExpertConfig}; }
 
 void fuzz_mortar_generation(Bytes bytes) {
-  static const mortar::ModelConfig model = mortar::parse_config(kDenseConfig, "config.json");
+  static const mortar::ModelSpec model = mortar::parse_config(kDenseConfig, "config.json");
   accepted([&] {
     const mortar::GenerationConfig g = mortar::parse_generation_config(text_of(bytes), "generation_config.json", model);
     FUZZ_REQUIRE(g.temperature >= 0 && g.top_k >= 0 && g.top_p >= 0 && g.top_p <= 1 && g.min_p >= 0 && g.min_p <= 1);

@@ -91,12 +91,12 @@ class Checkpoint {
   /// config.json is wrong: the result is not tied, and `warn` is called, as Hugging Face transformers does. To find
   /// out, both tensors are read up to the first difference. `warn` is also called for safetensors files of the folder
   /// that are not read.
-  [[nodiscard]] ModelConfig verify(const ModelConfig& model, const OnWarning& warn = {}) const;
+  [[nodiscard]] ModelSpec verify(const ModelSpec& model, const OnWarning& warn = {}) const;
 
  private:
   void open(const std::filesystem::path& file);
   void check_index(const std::string& index, const std::unordered_map<std::string, std::string>& files) const;
-  void check_tensors(const ModelConfig& model) const;
+  void check_tensors(const ModelSpec& model) const;
   std::set<std::string> unread_files() const;
 
   std::string folder_;

@@ -25,12 +25,12 @@ struct LoadOptions {
 
 /// `model` is what Checkpoint::verify has returned. Throws ModelError if a file cannot be read, CapacityError if the
 /// device has too little memory.
-Weights load_weights(const ModelConfig& model, const Checkpoint& checkpoint, tessera::Device device,
+Weights load_weights(const ModelSpec& model, const Checkpoint& checkpoint, tessera::Device device,
                      const LoadOptions& options = {});
 
 /// Weights of a model without files: normally distributed, scaled so that activations stay near 1; norms are 1. The
 /// same for the same seed on every device. Throws CapacityError.
-Weights random_weights(const ModelConfig& model, std::uint64_t seed, tessera::Device device,
+Weights random_weights(const ModelSpec& model, std::uint64_t seed, tessera::Device device,
                        const LoadOptions& options = {});
 
 /// What the device has for this process, as the memory plan needs it.

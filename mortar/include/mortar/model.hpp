@@ -17,7 +17,7 @@ namespace mortar {
 
 struct Model {
   std::string folder;
-  ModelConfig config;  ///< as the files have the model (Checkpoint::verify)
+  ModelSpec config;  ///< as the files have the model (Checkpoint::verify)
   GenerationConfig generation;
   std::optional<Tokenizer> tokenizer;  ///< none with random weights in a folder without tokenizer.json
   Weights weights;

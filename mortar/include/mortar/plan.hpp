@@ -22,16 +22,16 @@ struct ModelSize {
 };
 /// Bytes of weights that a decoding step of `batch` sequences reads: of experts the number that is expected if each
 /// token chooses any of them equally often.
-std::int64_t bytes_per_step(const ModelConfig& model, std::int64_t batch);
-ModelSize model_size(const ModelConfig& model);
+std::int64_t bytes_per_step(const ModelSpec& model, std::int64_t batch);
+ModelSize model_size(const ModelSpec& model);
 
 enum class KvType : std::uint8_t { Bf16, Fp8 };
 /// Keys and values of all layers.
-std::int64_t kv_bytes_per_token(const ModelConfig& model, KvType type);
+std::int64_t kv_bytes_per_token(const ModelSpec& model, KvType type);
 
 /// An upper bound of the bytes that steps of an engine need beside weights and KV cache: with at most `prefill_tokens`
 /// tokens of prompts in a step, beside a token each of `batch` sequences.
-std::int64_t activation_bytes(const ModelConfig& model, std::int64_t prefill_tokens, std::int64_t batch);
+std::int64_t activation_bytes(const ModelSpec& model, std::int64_t prefill_tokens, std::int64_t batch);
 
 /// Sequences take the KV cache in pages of so many tokens.
 inline constexpr int kPage = 64;
@@ -72,10 +72,10 @@ struct MemoryPlan {
 };
 
 /// The plan of what was requested, whether or not it fits. Throws RequestError for a context beyond the model's.
-MemoryPlan estimate_memory(const ModelConfig& model, const PlanRequest& request);
+MemoryPlan estimate_memory(const ModelSpec& model, const PlanRequest& request);
 /// The plan of what was requested. Throws CapacityError if it does not fit, with the bytes that are needed and
 /// available and the largest context and batch that fit; RequestError for a context beyond the model's.
-MemoryPlan plan_memory(const ModelConfig& model, const PlanRequest& request);
+MemoryPlan plan_memory(const ModelSpec& model, const PlanRequest& request);
 
 /// "1.19 GB"
 std::string bytes_text(std::int64_t bytes);

@@ -27,13 +27,18 @@ enum class AddedTokens : std::uint8_t {
 class Tokenizer {
  public:
   /// Reads FOLDER/tokenizer.json. Throws ModelError with the field if the file is missing, damaged, or asks for
-  /// something other than byte-level BPE as the Qwen2, Qwen3 and Qwen3.5 models have it.
+  /// something other than byte-level BPE as the Qwen2, Qwen3, Qwen3.5 and Llama 3 models have it.
   static Tokenizer load(const std::string& folder);
   /// The same from the text of such a file; `name` stands for it in messages.
   static Tokenizer parse(std::string_view json, const std::string& name = "tokenizer.json");
 
   /// Bytes that are not UTF-8 count as U+FFFD. Safe to call from several threads.
   std::vector<TokenId> encode(std::string_view text, AddedTokens added = AddedTokens::Parse) const;
+  /// The ids that a model expects before a text that no chat template has rendered ("<|begin_of_text|>" of Llama 3;
+  /// Qwen has none): what Hugging Face `tokenizers` adds as special tokens. encode() does not add them.
+  const std::vector<TokenId>& beginning() const;
+  /// beginning(), then encode(text, added).
+  std::vector<TokenId> encode_document(std::string_view text, AddedTokens added = AddedTokens::Parse) const;
   /// The text of ids. Ids that are no token (the vocabulary of the weights is padded) are left out, special tokens too
   /// if `skip_special`. Bytes that are not UTF-8 become U+FFFD.
   std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;

@@ -40,8 +40,8 @@ struct ExpertMlp {
 struct LayerWeights {
   tessera::Tensor<tessera::bf16, 1> attention_norm;  ///< input_layernorm, [hidden]
   tessera::Tensor<tessera::bf16, 1> mlp_norm;        ///< post_attention_layernorm, [hidden]
-  tessera::Tensor<tessera::bf16, 1> query_norm;      ///< [head_dim]
-  tessera::Tensor<tessera::bf16, 1> key_norm;        ///< [head_dim]
+  tessera::Tensor<tessera::bf16, 1> query_norm;      ///< [head_dim]; empty if heads have no norms
+  tessera::Tensor<tessera::bf16, 1> key_norm;        ///< as query_norm
   Matrix qkv;     ///< [(heads + 2 * kv_heads) * head_dim, hidden]: all query heads, key heads, value heads
   Matrix output;  ///< o_proj, [hidden, heads * head_dim]
   std::optional<DenseMlp> dense;  ///< exactly one of these two

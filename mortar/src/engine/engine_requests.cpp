@@ -31,7 +31,7 @@ const char* name_of(FinishReason reason) noexcept {
   return "failed";
 }
 
-EngineOptions Engine::State::checked(EngineOptions o, const ModelConfig& model) {
+EngineOptions Engine::State::checked(EngineOptions o, const ModelSpec& model) {
   if (o.strict && model.hidden > kMostStrictHidden)
     throw RequestError("strict: expected a model with a hidden size of at most " + std::to_string(kMostStrictHidden) +
                        ", found " + std::to_string(model.hidden));
@@ -71,7 +71,7 @@ Engine::State::State(Model&& loaded, const EngineOptions& chosen)
 }
 
 SchedulerOptions Engine::State::scheduler_options() const {
-  const ModelConfig& m = model.config;
+  const ModelSpec& m = model.config;
   SchedulerOptions o;
   o.pages = page_count();
   o.max_batch = options.max_batch;
@@ -81,7 +81,7 @@ SchedulerOptions Engine::State::scheduler_options() const {
   o.prompts_first = options.prompts_first;
   o.prefix_cache = options.prefix_cache;
   // A token at position p takes 2 operations for each weight and 4 p for each element of a query.
-  o.costly_position = model_size(m).active_parameters / (2 * m.layers * m.heads * m.head_dim);
+  o.costly_position = model_size(m).active_parameters / (2 * m.layers * m.attention.heads * m.attention.head_dim);
   return o;
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/row_plan.hpp"
-#include "model/qwen3.hpp"
+#include "model/decoder.hpp"
 
 namespace mortar {
 

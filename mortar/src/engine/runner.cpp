@@ -74,7 +74,8 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
   network_.rope_factor = angles.attention_factor;
   network_.numerics = numerics;
   if (kernels::target_of(model.device).gpu && !numerics.one_way()) query_tile_ = kQueryTile;
-  const Dims<4> dims({model.config.kv_heads, pages * kPage, std::int64_t{2}, model.config.head_dim / 2});
+  const Dims<4> dims(
+      {model.config.attention.kv_heads, pages * kPage, std::int64_t{2}, model.config.attention.head_dim / 2});
   // Numbers where large tiles of queries are taken: their attention is computed again where it finds something else;
   // and where reading what nothing has written is an error. On the CPU, memory that is never written costs nothing.
   const auto empty_cache = [&] {

@@ -19,8 +19,6 @@ using tessera::concat;
 constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 26;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
-constexpr const char* kEmbedding = "model.embed_tokens.weight";
-constexpr const char* kHead = "lm_head.weight";
 
 /// weight_map of an index: tensor to file.
 std::unordered_map<std::string, std::string> weight_map(const std::filesystem::path& index) {
@@ -90,12 +88,9 @@ std::string listed(const std::set<std::string>& names) {
   return text;
 }
 
-/// The least number of tensors that files of the model have.
-std::uint64_t least_tensors(const ModelConfig& model) {
-  std::uint64_t least = 2;
-  for (std::int64_t layer = 0; layer < model.layers; ++layer)
-    least += 8 + (model.has_experts(layer) ? 3 * static_cast<std::uint64_t>(model.experts->count) : 3);
-  return least;
+/// The weights of the row of this role.
+std::string weights_of(const ModelSpec& model, files::Role role) {
+  return concat(model.tensors->of(role).name, files::kWeight);
 }
 
 }  // namespace
@@ -154,15 +149,17 @@ std::set<std::string> Checkpoint::unread_files() const {
   return unread;
 }
 
-ModelConfig Checkpoint::verify(const ModelConfig& model, const OnWarning& warn) const {
+ModelSpec Checkpoint::verify(const ModelSpec& model, const OnWarning& warn) const {
   check_tensors(model);
-  ModelConfig found = model;
-  const Entry* head = model.tied ? find(kHead) : nullptr;
-  found.tied = model.tied && (head == nullptr || have_same_bits(*head, *find(kEmbedding)));
+  ModelSpec found = model;
+  const std::string head_name = weights_of(model, files::Role::LmHead);
+  const std::string embedding_name = weights_of(model, files::Role::Embedding);
+  const Entry* head = model.tied ? find(head_name) : nullptr;
+  found.tied = model.tied && (head == nullptr || have_same_bits(*head, *find(embedding_name)));
   if (!warn) return found;
   if (found.tied != model.tied)
-    warn(concat((std::filesystem::path(folder_) / "config.json").string(), ": tie_word_embeddings is true, but ", kHead,
-                " in ", head->file->path(), " differs from ", kEmbedding, ": ", kHead,
+    warn(concat((std::filesystem::path(folder_) / "config.json").string(), ": tie_word_embeddings is true, but ",
+                head_name, " in ", head->file->path(), " differs from ", embedding_name, ": ", head_name,
                 " is used, as by Hugging Face transformers. If that is what you want, set tie_word_embeddings to "
                 "false; if not, remove the tensor."));
   if (const auto unread = unread_files(); !unread.empty())
@@ -171,9 +168,9 @@ ModelConfig Checkpoint::verify(const ModelConfig& model, const OnWarning& warn) 
   return found;
 }
 
-void Checkpoint::check_tensors(const ModelConfig& model) const {
+void Checkpoint::check_tensors(const ModelSpec& model) const {
   // A config.json may claim many layers and experts: their names are made only if there is a tensor for half of them.
-  if (const std::uint64_t least = least_tensors(model); least / 2 > size())
+  if (const std::uint64_t least = files::least_tensors(model); least / 2 > size())
     fail(folder_, "", concat("at least ", least, " tensors for the model of config.json"), concat(size()));
   std::set<std::string> missing, used;
   for (const files::WeightTensor& weight : files::weight_tensors(model)) {
@@ -187,9 +184,10 @@ void Checkpoint::check_tensors(const ModelConfig& model) const {
       }
     }
   }
-  if (const Entry* head = model.tied ? find(kHead) : nullptr) {
+  const std::string head_name = weights_of(model, files::Role::LmHead);
+  if (const Entry* head = model.tied ? find(head_name) : nullptr) {
     check_tensor(*head, {{FileType::BF16}, {model.vocabulary, model.hidden}});
-    used.insert(kHead);
+    used.insert(head_name);
   }
   if (!missing.empty())
     fail(folder_, "", "the tensors of the model of config.json", concat("that there is no ", listed(missing)));

@@ -1,5 +1,7 @@
-// Names and shapes of the tensors of Qwen3 checkpoints, and how they are fused.
+// From the rows of an architecture's table to the tensors on the device.
 #include "files/layout.hpp"
+
+#include <span>
 
 #include "files/json_file.hpp"
 #include "tessera/base/format.hpp"
@@ -8,81 +10,75 @@ namespace mortar::files {
 namespace {
 
 using tessera::concat;
+using Rows = std::span<const TensorRow>;
 
 std::int64_t blocks(std::int64_t n) { return (n + kScaleBlock - 1) / kScaleBlock; }
 
+/// How many of the first rows satisfy `same(row)`.
+template <class Same>
+std::size_t run_of(Rows rows, Same same) {
+  std::size_t n = 1;
+  while (n < rows.size() && same(rows[n])) ++n;
+  return n;
+}
+
 class Builder {
  public:
-  explicit Builder(const ModelConfig& model) : m_(model) {}
+  explicit Builder(const ModelSpec& spec) : spec_(spec) {}
 
   std::vector<WeightTensor> build() {
-    matrix(Role::Embedding, m_.hidden, {{"model.embed_tokens", m_.vocabulary}}, false);
-    for (layer_ = 0; layer_ < m_.layers; ++layer_) add_layer();
-    layer_ = 0;
-    vector(Role::FinalNorm, "model.norm", m_.hidden);
-    if (!m_.tied) matrix(Role::LmHead, m_.hidden, {{"lm_head", m_.vocabulary}}, false);
+    for (Rows rest = spec_.tensors->rows; !rest.empty();) {
+      const bool layers = rest[0].in_layers();
+      const std::size_t n = run_of(rest, [&](const TensorRow& row) { return row.in_layers() == layers; });
+      for (std::int64_t layer = 0; layer < (layers ? spec_.layers : 1); ++layer) add_layer(rest.first(n), layer);
+      rest = rest.subspan(n);
+    }
     return std::move(made_);
   }
 
  private:
-  void add_layer() {
-    const std::string prefix = concat("model.layers.", layer_, '.');
-    const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
-    const std::int64_t queries = m_.heads * m_.head_dim, keys = m_.kv_heads * m_.head_dim;
-    vector(Role::AttentionNorm, prefix + "input_layernorm", m_.hidden);
-    vector(Role::MlpNorm, prefix + "post_attention_layernorm", m_.hidden);
-    vector(Role::QueryNorm, attention + "q_norm", m_.head_dim);
-    vector(Role::KeyNorm, attention + "k_norm", m_.head_dim);
-    matrix(Role::Qkv, m_.hidden,
-           {{attention + "q_proj", queries}, {attention + "k_proj", keys}, {attention + "v_proj", keys}}, true);
-    matrix(Role::Output, queries, {{attention + "o_proj", m_.hidden}}, true);
-    if (!m_.has_experts(layer_)) {
-      matrix(Role::GateUp, m_.hidden, {{mlp + "gate_proj", m_.intermediate}, {mlp + "up_proj", m_.intermediate}}, true);
-      matrix(Role::Down, m_.intermediate, {{mlp + "down_proj", m_.hidden}}, true);
-      return;
+  void add_layer(Rows rows, std::int64_t layer) {
+    while (!rows.empty()) {
+      const std::size_t n = run_of(rows, [&](const TensorRow& row) { return row.role == rows[0].role; });
+      if (has_tensor(spec_, rows[0], layer)) add(rows.first(n), layer);
+      rows = rows.subspan(n);
     }
-    matrix(Role::Router, m_.hidden, {{mlp + "gate", m_.experts->count}}, false);
-    std::vector<Part> gate_up, down;
-    for (std::int64_t e = 0; e < m_.experts->count; ++e) {
-      const std::string expert = concat(mlp, "experts.", e, '.');
-      gate_up.push_back({expert + "gate_proj", m_.experts->intermediate});
-      gate_up.push_back({expert + "up_proj", m_.experts->intermediate});
-      down.push_back({expert + "down_proj", m_.hidden});
-    }
-    matrix(Role::ExpertGateUp, m_.hidden, std::move(gate_up), true);
-    matrix(Role::ExpertDown, m_.experts->intermediate, std::move(down), true);
   }
 
-  void vector(Role role, const std::string& module, std::int64_t columns) {
-    made_.push_back({role, layer_, Stored::Bf16, 1, columns, {{module + ".weight", 1}}});
-  }
-
-  /// `parts` have the names of modules. `linear`: FP8 in FP8 checkpoints.
-  void matrix(Role role, std::int64_t columns, std::vector<Part> parts, bool linear) {
-    const bool fp8 = linear && m_.is_fp8(parts[0].name);
-    WeightTensor weight{role, layer_, fp8 ? Stored::Fp8 : Stored::Bf16, 0, columns, {}};
-    WeightTensor scales{role, layer_, Stored::Scales, 0, blocks(columns), {}};
-    for (const Part& p : parts) {
-      if (linear && m_.is_fp8(p.name) != fp8)
-        fail("config.json", "quantization_config.modules_to_not_convert",
-             concat("both or neither of ", parts[0].name, " and ", p.name), "one of them");
-      weight.parts.push_back({p.name + ".weight", p.rows});
-      weight.rows += p.rows;
-      if (!fp8) continue;
-      scales.parts.push_back({p.name + ".weight_scale_inv", blocks(p.rows)});
-      scales.rows += blocks(p.rows);
+  /// The tensor that is made of the rows of one role, and that of its scales.
+  void add(Rows rows, std::int64_t layer) {
+    const TensorRow& first = rows[0];
+    const std::int64_t columns = extent_of(spec_, first.columns);
+    const std::string first_name = module_name(first, layer, 0);
+    const bool linear = first.elements == Elements::Linear, fp8 = linear && spec_.is_fp8(first_name);
+    WeightTensor weight{first.role,         layer, fp8 ? Stored::Fp8 : Stored::Bf16, 0, columns, first.is_vector(),
+                        first.in_experts(), {}};
+    WeightTensor scales{first.role, layer, Stored::Scales, 0, blocks(columns), false, first.in_experts(), {}};
+    const std::int64_t experts = first.in_experts() ? extent_of(spec_, Extent::Experts) : 1;
+    for (std::int64_t expert = 0; expert < experts; ++expert) {
+      for (const TensorRow& row : rows) {
+        const std::string name = module_name(row, layer, expert);
+        if (linear && spec_.is_fp8(name) != fp8)
+          fail("config.json", "quantization_config.modules_to_not_convert",
+               concat("both or neither of ", first_name, " and ", name), "one of them");
+        const std::int64_t n = extent_of(spec_, row.rows);
+        weight.parts.push_back({concat(name, kWeight), n});
+        weight.rows += n;
+        if (!fp8) continue;
+        scales.parts.push_back({concat(name, kScales), blocks(n)});
+        scales.rows += blocks(n);
+      }
     }
     made_.push_back(std::move(weight));
     if (fp8) made_.push_back(std::move(scales));
   }
 
-  const ModelConfig& m_;
-  std::int64_t layer_ = 0;
+  const ModelSpec& spec_;
   std::vector<WeightTensor> made_;
 };
 
 }  // namespace
 
-std::vector<WeightTensor> weight_tensors(const ModelConfig& model) { return Builder(model).build(); }
+std::vector<WeightTensor> weight_tensors(const ModelSpec& spec) { return Builder(spec).build(); }
 
 }  // namespace mortar::files

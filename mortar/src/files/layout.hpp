@@ -1,34 +1,15 @@
-// Which tensors a model has in its files, and where their elements go on the device: the one list from which
-// verification, memory plan, loading and random weights are derived.
+// The tensors of a model on one device: which tensors of the files each is made of, and where their elements go. It is
+// the architecture's table (tensor_table.hpp) with its layers and experts counted out; verification, memory plan,
+// loading and random weights walk through it.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "mortar/config.hpp"
+#include "files/tensor_table.hpp"
 
 namespace mortar::files {
 
-/// The members of Weights and LayerWeights.
-enum class Role : std::uint8_t {
-  // Of the model.
-  Embedding,
-  FinalNorm,
-  LmHead,
-  // Of a layer: vectors,
-  AttentionNorm,
-  MlpNorm,
-  QueryNorm,
-  KeyNorm,
-  // and matrices.
-  Qkv,
-  Output,
-  GateUp,
-  Down,
-  Router,
-  ExpertGateUp,
-  ExpertDown
-};
 /// What is stored: bf16 or FP8 elements, or the f32 scales of FP8 blocks.
 enum class Stored : std::uint8_t { Bf16, Fp8, Scales };
 
@@ -45,15 +26,17 @@ struct WeightTensor {
   std::int64_t layer;  ///< 0 for those of the model
   Stored stored;
   std::int64_t rows, columns;
+  bool vector;     ///< [columns] in the files
+  bool of_expert;  ///< a token reads the rows of its experts alone
   std::vector<Part> parts;
 
-  bool is_vector() const { return role == Role::FinalNorm || (role >= Role::AttentionNorm && role <= Role::KeyNorm); }
+  bool is_vector() const { return vector; }
   std::uint64_t element_bytes() const { return stored == Stored::Fp8 ? 1 : stored == Stored::Bf16 ? 2 : 4; }
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(rows * columns) * element_bytes(); }
 };
 
 /// All tensors of the model on the device. Throws ModelError if only some of the projections that become one matrix are
 /// excluded from FP8.
-std::vector<WeightTensor> weight_tensors(const ModelConfig& model);
+std::vector<WeightTensor> weight_tensors(const ModelSpec& spec);
 
 }  // namespace mortar::files

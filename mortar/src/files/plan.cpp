@@ -33,46 +33,45 @@ std::int64_t& kind_of(WeightBytes& bytes, const WeightTensor& w) {
 }
 
 /// The part of a tensor that a decoding step reads, of `n`, if `chosen` experts of a layer are.
-std::int64_t read_of(const ModelConfig& m, const WeightTensor& w, std::int64_t n, double chosen) {
+std::int64_t read_of(const ModelSpec& m, const WeightTensor& w, std::int64_t n, double chosen) {
   if (w.role == Role::Embedding) return m.tied ? n : 0;  // one row, unless it is lm_head
-  if (w.role == Role::ExpertGateUp || w.role == Role::ExpertDown)
-    return static_cast<std::int64_t>(static_cast<double>(n / m.experts->count) * chosen);
+  if (w.of_expert) return static_cast<std::int64_t>(static_cast<double>(n / m.mlp.experts->count) * chosen);
   return n;
 }
 /// The expected number of different experts that `tokens` tokens choose.
-double experts_chosen(const ModelConfig& m, std::int64_t tokens) {
-  if (!m.experts) return 0;
-  const auto count = static_cast<double>(m.experts->count), each = static_cast<double>(m.experts->per_token);
+double experts_chosen(const ModelSpec& m, std::int64_t tokens) {
+  if (!m.mlp.experts) return 0;
+  const auto count = static_cast<double>(m.mlp.experts->count), each = static_cast<double>(m.mlp.experts->per_token);
   return tokens == 1 ? each : count * (1 - std::pow(1 - each / count, static_cast<double>(tokens)));
 }
 
 /// Bytes of intermediate results for each token of a step: the residual stream, norms, projections and the MLP in bf16,
 /// and sums of split products in f32 once more.
-std::int64_t activation_bytes_per_token(const ModelConfig& m) {
-  const std::int64_t attention = (2 * m.heads + 2 * m.kv_heads) * m.head_dim;
-  const std::int64_t chosen = m.experts ? m.experts->per_token * (3 * m.experts->intermediate + m.hidden) : 0;
-  const std::int64_t mlp = std::max(3 * m.intermediate, chosen);
+std::int64_t activation_bytes_per_token(const ModelSpec& m) {
+  const std::int64_t attention = (2 * m.attention.heads + 2 * m.attention.kv_heads) * m.attention.head_dim;
+  const auto& experts = m.mlp.experts;
+  const std::int64_t chosen = experts ? experts->per_token * (3 * experts->intermediate + m.hidden) : 0;
+  const std::int64_t mlp = std::max(3 * m.mlp.intermediate, chosen);
   return 2 * (4 * m.hidden + attention + mlp) + 4 * (m.hidden + attention);
 }
 
 /// Bytes of the largest FP8 matrix in bf16: prompts dequantize one after the other (model/products.cpp).
-std::int64_t dequantized_bytes(const ModelConfig& m) {
+std::int64_t dequantized_bytes(const ModelSpec& m) {
   std::int64_t largest = 0;
   for (const WeightTensor& w : files::weight_tensors(m)) {
-    const bool is_expert = w.role == Role::ExpertGateUp || w.role == Role::ExpertDown;
-    if (w.stored == Stored::Fp8 && !is_expert) largest = std::max(largest, 2 * w.rows * w.columns);
+    if (w.stored == Stored::Fp8 && !w.of_expert) largest = std::max(largest, 2 * w.rows * w.columns);
   }
   return largest;
 }
 
 /// Bytes of the intermediate results of a step of so many tokens.
-std::int64_t step_bytes(const ModelConfig& m, std::int64_t tokens) {
+std::int64_t step_bytes(const ModelSpec& m, std::int64_t tokens) {
   return tokens * activation_bytes_per_token(m) + dequantized_bytes(m);
 }
 
 /// Bytes for each sequence of a step: logits in f32, once more sorted for sampling; and the intermediate results of all
 /// layers, which do not share memory while a graph is captured (docs/graphs.md).
-std::int64_t bytes_per_sequence(const ModelConfig& m) {
+std::int64_t bytes_per_sequence(const ModelSpec& m) {
   return 2 * 4 * m.vocabulary + m.layers * activation_bytes_per_token(m);
 }
 
@@ -91,12 +90,12 @@ std::int64_t kv_bytes(const MemoryPlan& p, const PlanRequest& r, std::int64_t co
   return times(round_up(context, r.page_tokens), p.kv_per_token);
 }
 
-std::int64_t largest_context(const ModelConfig& m, const PlanRequest& r, const MemoryPlan& p, std::int64_t free) {
+std::int64_t largest_context(const ModelSpec& m, const PlanRequest& r, const MemoryPlan& p, std::int64_t free) {
   const std::int64_t pages = free / r.batch / (p.kv_per_token * r.page_tokens);
   return std::clamp(pages * r.page_tokens, std::int64_t{0}, m.max_context);
 }
 
-[[noreturn]] void reject(const ModelConfig& m, const PlanRequest& r, const MemoryPlan& p) {
+[[noreturn]] void reject(const ModelSpec& m, const PlanRequest& r, const MemoryPlan& p) {
   std::string text =
       concat(r.device, " has ", bytes_text(p.available), " of memory available, and ", bytes_text(p.total()),
              " are needed: weights ", bytes_text(p.weights.total()), ", KV cache ", bytes_text(p.kv_cache), " (",
@@ -121,7 +120,7 @@ std::int64_t largest_context(const ModelConfig& m, const PlanRequest& r, const M
 
 }  // namespace
 
-ModelSize model_size(const ModelConfig& model) {
+ModelSize model_size(const ModelSpec& model) {
   ModelSize size;
   for (const WeightTensor& w : files::weight_tensors(model)) {
     const auto bytes = static_cast<std::int64_t>(w.bytes());
@@ -135,22 +134,22 @@ ModelSize model_size(const ModelConfig& model) {
   return size;
 }
 
-std::int64_t bytes_per_step(const ModelConfig& model, std::int64_t batch) {
+std::int64_t bytes_per_step(const ModelSpec& model, std::int64_t batch) {
   std::int64_t bytes = 0;
   for (const WeightTensor& w : files::weight_tensors(model))
     bytes += read_of(model, w, static_cast<std::int64_t>(w.bytes()), experts_chosen(model, batch));
   return bytes;
 }
 
-std::int64_t activation_bytes(const ModelConfig& model, std::int64_t prefill_tokens, std::int64_t batch) {
+std::int64_t activation_bytes(const ModelSpec& model, std::int64_t prefill_tokens, std::int64_t batch) {
   return step_bytes(model, prefill_tokens + batch) + batch * bytes_per_sequence(model);
 }
 
-std::int64_t kv_bytes_per_token(const ModelConfig& model, KvType type) {
-  return 2 * model.layers * model.kv_heads * model.head_dim * (type == KvType::Bf16 ? 2 : 1);
+std::int64_t kv_bytes_per_token(const ModelSpec& model, KvType type) {
+  return 2 * model.layers * model.attention.kv_heads * model.attention.head_dim * (type == KvType::Bf16 ? 2 : 1);
 }
 
-MemoryPlan estimate_memory(const ModelConfig& model, const PlanRequest& r) {
+MemoryPlan estimate_memory(const ModelSpec& model, const PlanRequest& r) {
   if (r.max_context > model.max_context)
     throw RequestError(concat("expected a context of at most ", model.max_context,
                               " tokens (max_position_embeddings of config.json), found ", r.max_context));
@@ -178,7 +177,7 @@ MemoryPlan estimate_memory(const ModelConfig& model, const PlanRequest& r) {
   return p;
 }
 
-MemoryPlan plan_memory(const ModelConfig& model, const PlanRequest& request) {
+MemoryPlan plan_memory(const ModelSpec& model, const PlanRequest& request) {
   MemoryPlan plan = estimate_memory(model, request);
   if (!plan.fits()) reject(model, request, plan);
   return plan;

@@ -59,22 +59,30 @@ struct Layer {
   View<bf16, 4> heads;  ///< the projections, [tokens, heads + 2 kv_heads, 2, head_dim / 2]
 
   std::int64_t tokens() const { return heads.dim(0); }
-  std::int64_t queries() const { return net.config.heads; }
+  std::int64_t queries() const { return net.config.attention.heads; }
   std::int64_t kv() const { return keys.dim(0); }
   std::int64_t half() const { return heads.dim(3); }
   bool one_way() const { return net.numerics.one_way(); }
-  View<bf16, 2> query_norm() const { return w.query_norm.reshape({std::int64_t{2}, half()}); }
-  View<bf16, 2> key_norm() const { return w.key_norm.reshape({std::int64_t{2}, half()}); }
+  float scale() const { return net.config.attention.scale; }
+
+  /// f<type of kernels' parameters>(weights of the norm of queries, those of keys).
+  auto with_norms(const auto& f) const {
+    const auto halves = [&](const Tensor<bf16, 1>& weights) { return weights.reshape({std::int64_t{2}, half()}); };
+    if (!net.config.attention.head_norms) return f.template operator()<NoNorm>(false, false);
+    return f.template operator()<HeadNorm>(halves(w.query_norm), halves(w.key_norm));
+  }
 };
 
 Op<Tensor<bf16, 3>> place_one(const Layer& l) {
   const std::int64_t kv = l.kv(), half = l.half(), group = l.queries() / kv;
   return kernels::with_extent<2, kGroup>(group, [&](auto n) {
     return kernels::with_extent<32, 64>(half, [&](auto h) {
-      auto q = kernel<place_heads<bf16, n, h>>(empty<bf16>({std::int64_t{1}, kv, group, std::int64_t{2}, half}),
-                                               mut(l.keys), mut(l.values), l.heads, l.query_norm(), l.key_norm(),
-                                               l.rotation, l.step.slots, l.net.epsilon(), l.net.numerics.strict);
-      return reshape(std::move(q), Dims<3>({std::int64_t{1}, kv * group, 2 * half}));
+      return l.with_norms([&]<class N>(const auto& q_norm, const auto& k_norm) {
+        auto q = kernel<place_heads<bf16, n, h, N>>(empty<bf16>({std::int64_t{1}, kv, group, std::int64_t{2}, half}),
+                                                    mut(l.keys), mut(l.values), l.heads, q_norm, k_norm, l.rotation,
+                                                    l.step.slots, l.net.epsilon(), l.net.numerics.strict);
+        return reshape(std::move(q), Dims<3>({std::int64_t{1}, kv * group, 2 * half}));
+      });
     });
   });
 }
@@ -93,35 +101,44 @@ bool is_short_and_single(const Layer& l) {
 }
 Op<Tensor<bf16, 3>> attend_one(const Layer& l) {
   const std::int64_t kv = l.kv(), group = l.queries() / kv, slices = slices_of(l.step), half_extent = l.half();
-  const float scale = 1 / std::sqrt(static_cast<float>(2 * half_extent)), eps = l.net.epsilon();
+  const float scale = l.scale(), eps = l.net.epsilon();
   const float own_scale = scale * l.net.rope_factor * l.net.rope_factor;
   return kernels::with_extent<32, 64>(half_extent, [&](auto half) {
     return kernels::with_extent<1, kGroup>(group, [&](auto members) {
       return kernels::with_extent<16, kMostSlices>(slices, [&](auto most) {
-        constexpr auto& finish = kernel<finish_one<bf16, most, half / members / 2, half>>;
-        auto result = empty<bf16>({kv, group, std::int64_t{2}, half_extent});
-        auto partial = kernel<attend_slice<bf16, kSliceKeys, half>>(
-            empty<f32>({kv, slices, group, 2 * half_extent}), empty<f32>({kv, slices, group}),
-            empty<f32>({kv, slices, group}), l.heads, l.query_norm(), l.rotation, pages_of(l.keys), pages_of(l.values),
-            l.step.table, l.step.lengths, scale, eps);
-        // The result is allocated first, so that the second kernel follows the first one directly.
-        auto finished = all(std::move(result), std::move(partial)).then([&l, own_scale, eps](auto made) {
-          auto& [o, splits] = made;
-          const auto& [parts, tops, shares] = splits;
-          return finish(std::move(o), mut(l.keys), mut(l.values), l.heads, l.query_norm(), l.key_norm(), l.rotation,
-                        l.step.slots, parts, tops, shares, own_scale, eps);
+        return l.with_norms([&]<class N>(const auto& q_norm, const auto& k_norm) {
+          constexpr auto& finish = kernel<finish_one<bf16, most, half / members / 2, half, N>>;
+          auto result = empty<bf16>({kv, group, std::int64_t{2}, half_extent});
+          auto partial = kernel<attend_slice<bf16, kSliceKeys, half, N>>(
+              empty<f32>({kv, slices, group, 2 * half_extent}), empty<f32>({kv, slices, group}),
+              empty<f32>({kv, slices, group}), l.heads, q_norm, l.rotation, pages_of(l.keys), pages_of(l.values),
+              l.step.table, l.step.lengths, scale, eps);
+          // The result is allocated first, so that the second kernel follows the first one directly.
+          auto finished =
+              all(std::move(result), std::move(partial)).then([&l, q_norm, k_norm, own_scale, eps](auto made) {
+                auto& [o, splits] = made;
+                const auto& [parts, tops, shares] = splits;
+                return finish(std::move(o), mut(l.keys), mut(l.values), l.heads, q_norm, k_norm, l.rotation,
+                              l.step.slots, parts, tops, shares, own_scale, eps);
+              });
+          return reshape(std::move(finished), Dims<3>({std::int64_t{1}, kv * group, 2 * half_extent}));
         });
-        return reshape(std::move(finished), Dims<3>({std::int64_t{1}, kv * group, 2 * half_extent}));
       });
     });
   });
 }
 
-/// Heads [first, first + count) of the projections, normalised and rotated: [tokens, count, 2, head_dim / 2].
-Op<Tensor<bf16, 4>> rotated(const Layer& l, const View<bf16, 2>& norm, std::int64_t first, std::int64_t count) {
+/// The query heads or the key heads of the projections, normalised and rotated: [tokens, heads, 2, head_dim / 2].
+enum class Heads : std::uint8_t { Queries, Keys };
+Op<Tensor<bf16, 4>> rotated(const Layer& l, Heads which) {
+  const bool keys = which == Heads::Keys;
+  const std::int64_t first = keys ? l.queries() : 0, count = keys ? l.kv() : l.queries();
   return kernels::with_extent<32, 64>(l.half(), [&](auto h) {
-    return kernel<rotate_rows<kFew, h>>(empty<bf16>({l.tokens(), count, std::int64_t{2}, l.half()}), l.heads, norm,
-                                        l.rotation, static_cast<i32>(first), l.net.epsilon(), l.net.numerics.strict);
+    return l.with_norms([&]<class N>(const auto& q_norm, const auto& k_norm) {
+      return kernel<rotate_rows<kFew, h, N>>(empty<bf16>({l.tokens(), count, std::int64_t{2}, l.half()}), l.heads,
+                                             keys ? k_norm : q_norm, l.rotation, static_cast<i32>(first),
+                                             l.net.epsilon(), l.net.numerics.strict);
+    });
   });
 }
 
@@ -135,28 +152,28 @@ auto copied(const Layer& l, const Tensor<bf16, 4>& rotated_keys) {
 
 Flow<> write_cache(const Layer& l) {
   if (l.tokens() >= kMany && !l.one_way()) {
-    const auto rows = co_await rotated(l, l.key_norm(), l.queries(), l.kv());
+    const auto rows = co_await rotated(l, Heads::Keys);
     co_await copied(l, rows);
     co_return;
   }
   co_await kernels::with_extent<32, 64>(l.half(), [&](auto h) {
-    return kernel<place_keys<bf16, kFew, kSlice, h>>(mut(l.keys), mut(l.values), l.heads, l.key_norm(), l.rotation,
-                                                     l.step.slots, l.net.epsilon(), l.net.numerics.strict);
+    return l.with_norms([&]<class N>(const auto&, const auto& k_norm) {
+      return kernel<place_keys<bf16, kFew, kSlice, h, N>>(mut(l.keys), mut(l.values), l.heads, k_norm, l.rotation,
+                                                          l.step.slots, l.net.epsilon(), l.net.numerics.strict);
+    });
   });
 }
-
-float scale_of(const Layer& l) { return 1 / std::sqrt(static_cast<float>(2 * l.half())); }
 
 /// Attention of the last tokens of sequences, [answers, heads, head_dim], whose queries have been rotated.
 Op<Tensor<bf16, 3>> attend_answers(const Layer& l, const View<bf16, 3>& q) {
   const auto k = pages_of(l.keys), v = pages_of(l.values);
   const std::int64_t rows = l.step.table.dim(0), first = rows - l.step.answers;
   const Answers of{l.step.table.slice<0>(first, rows), l.step.lengths.slice<0>(first, rows)};
-  if (!l.one_way()) return decode_attention(q, k, v, of, scale_of(l));
+  if (!l.one_way()) return decode_attention(q, k, v, of, l.scale());
   return kernels::with_extent<64, 128>(q.dim(2),
                                        [&](auto d) {  // one way of computing: the tile of prompts in that mode
                                          return kernel<attend_last<bf16, kSmallQueryTile, d>>(
-                                             empty<bf16>(q.dims()), q, k, v, of.table, of.lengths, scale_of(l));
+                                             empty<bf16>(q.dims()), q, k, v, of.table, of.lengths, l.scale());
                                        });
 }
 
@@ -168,7 +185,7 @@ auto attend_prompts(const Layer& l, auto o, const View<bf16, 3>& q) {
     return kernels::with_constant<2>(l.step.query_tile == kQueryTile, [&](auto large) {
       constexpr int queries = large ? kQueryTile : kSmallQueryTile;
       return kernel<attend_chunks<bf16, queries, d>>(std::move(o), q, k, v, l.step.table, l.step.lengths,
-                                                     l.step.tile_rows, l.step.tile_positions, scale_of(l));
+                                                     l.step.tile_rows, l.step.tile_positions, l.scale());
     });
   });
 }
@@ -192,7 +209,7 @@ Flow<Tensor<bf16, 3>> attend_all(const Layer& l) {
     co_return co_await attend_rotated(l, q.view());
   }
   co_await write_cache(l);
-  const auto rows = co_await rotated(l, l.query_norm(), 0, l.queries());
+  const auto rows = co_await rotated(l, Heads::Queries);
   const auto q = rows.reshape({l.tokens(), l.queries(), 2 * l.half()});
   co_return co_await attend_rotated(l, q);
 }
@@ -200,7 +217,7 @@ Flow<Tensor<bf16, 3>> attend_all(const Layer& l) {
 }  // namespace
 
 Op<Tensor<f32, 3>> rotation_of(const Network& net, const Step& step) {
-  const std::int64_t half = net.config.head_dim / 2;
+  const std::int64_t half = net.config.attention.head_dim / 2;
   return kernels::with_extent<32, 64>(half, [&](auto h) {
     return kernel<rotation_angles<kFew, h>>(empty<f32>({step.positions.dim(0), std::int64_t{2}, half}), step.positions,
                                             net.frequencies, net.rope_factor, net.numerics.strict);
@@ -210,7 +227,7 @@ Op<Tensor<f32, 3>> rotation_of(const Network& net, const Step& step) {
 Flow<Tensor<bf16, 2>> attention(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys,
                                 Tensor<bf16, 4>& values, const Step& step, const Tensor<f32, 3>& rotation,
                                 const Tensor<bf16, 2>& qkv) {
-  const std::int64_t tokens = qkv.dim(0), half = keys.dim(3), heads = net.config.heads;
+  const std::int64_t tokens = qkv.dim(0), half = keys.dim(3), heads = net.config.attention.heads;
   const Layer layer{
       net, w, keys, values, step, rotation, qkv.reshape({tokens, heads + 2 * keys.dim(0), std::int64_t{2}, half})};
   auto o = co_await attend_all(layer);

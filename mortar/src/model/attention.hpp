@@ -1,6 +1,6 @@
 // Attention over the paged cache: the launches of Mortar's kernels and of the library's paged attention.
 #pragma once
-#include "model/qwen3.hpp"
+#include "model/decoder.hpp"
 
 namespace mortar {
 

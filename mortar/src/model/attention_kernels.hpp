@@ -3,7 +3,7 @@
 // Tokens are packed in tiles of BM that belong to one sequence each. The cache of a layer is [pages, kv_heads, kPage,
 // head_dim]; a row of `table` lists the pages of a sequence. A page number out of range reads some page.
 #pragma once
-#include "model/qwen3.hpp"
+#include "model/decoder.hpp"
 #include "tessera/kernels/attention_state.hpp"
 
 namespace mortar {

@@ -66,22 +66,22 @@ RowsOp grouped(const Rows& x, const ExpertMatrices& w, const Tensor<i32, 1>& pai
 }
 
 /// The experts of each token and their weights. Scores are f32: a rounded score may choose another expert.
-Flow<Routing> routing_of(const Tensor<f32, 2>& scores, const ExpertConfig& config, RouterObserver* observer) {
+Flow<Routing> routing_of(const Tensor<f32, 2>& scores, const ExpertSpec& config, RouterObserver* observer) {
   auto [weights, chosen] = co_await kernels::moe_route(scores, config.per_token, config.normalize);
   Routing routing{std::move(weights), std::move(chosen)};
   if (observer != nullptr) observer->routed(scores, routing);
   co_return routing;
 }
 
-Flow<Tensor<bf16, 2>> experts_of_few(Rows x, Norm norm, const ExpertMlp& w, const ExpertConfig& config,
-                                     Numerics numerics, RouterObserver* observer) {
+Flow<Tensor<bf16, 2>> experts_of_few(Rows x, Norm norm, const ExpertMlp& w, const ExpertSpec& config, Numerics numerics,
+                                     RouterObserver* observer) {
   const auto scores = co_await normed_logits(x, norm, w.router, numerics);
   const auto [weights, chosen] = co_await routing_of(scores, config, observer);
   const auto h = co_await gates_of_few(x, norm, w.gate_up, chosen);
   co_return co_await sums_of_few(x, h, w.down, chosen, weights);
 }
 
-Flow<Tensor<bf16, 2>> experts_of_many(Rows x, Norm norm, const ExpertMlp& w, const ExpertConfig& config,
+Flow<Tensor<bf16, 2>> experts_of_many(Rows x, Norm norm, const ExpertMlp& w, const ExpertSpec& config,
                                       Numerics numerics, RouterObserver* observer) {
   const auto n = co_await normed(x, norm, numerics);
   const auto scores = co_await logits_of(n.view(), w.router, numerics);
@@ -95,7 +95,7 @@ Flow<Tensor<bf16, 2>> experts_of_many(Rows x, Norm norm, const ExpertMlp& w, con
 
 }  // namespace
 
-Flow<Tensor<bf16, 2>> experts(Rows x, Norm norm, const ExpertMlp& w, const ExpertConfig& config, Numerics numerics,
+Flow<Tensor<bf16, 2>> experts(Rows x, Norm norm, const ExpertMlp& w, const ExpertSpec& config, Numerics numerics,
                               RouterObserver* observer) {
   const bool whole = config.intermediate % kGateRows == 0;
   if (x.dim(0) <= kFewTokens && whole && !numerics.one_way())

@@ -18,9 +18,9 @@ using namespace tessera;  // NOLINT: the language of kernels
 inline constexpr int kAll = 1 << 30;
 
 /// Writes the keys, normalised and rotated, and the values of `rotate`'s tokens into their slots of the cache.
-template <class C, int Tokens, int S, int Half>
+template <class C, int Tokens, int S, int Half, class Norm>
 void write_keys(Mut<C, 1, kAll, 2, S>& keys, Mut<C, 1, kAll, 2, S>& values, const HeadRotation<Tokens, S, Half>& rotate,
-                const In<bf16, dyn, dyn, dyn, dyn>& qkv, const In<bf16, dyn, dyn>& k_norm, const In<i32, dyn>& slots) {
+                const In<bf16, dyn, dyn, dyn, dyn>& qkv, const Norm& k_norm, const In<i32, dyn>& slots) {
   auto kv_heads = keys.dim(0), key_head = qkv.dim(1) - 2 * kv_heads + keys.index()[0];
   auto slot = slots.load_at(shape<Tokens>, rotate.first, pad(-1));
   auto key = rotate.template heads<1>(qkv, k_norm, key_head);
@@ -33,10 +33,10 @@ void write_keys(Mut<C, 1, kAll, 2, S>& keys, Mut<C, 1, kAll, 2, S>& values, cons
 /// in q, [1, kv_heads, group, 2, head_dim / 2]) and keys, and writes keys and values into their slot of the cache; a
 /// slot of -1 is not written. A group of heads is a tile: a loop over them would wait for memory at each step. A block
 /// takes whole heads: what it does is too little to be divided.
-template <class C, int Heads, int Half>
+template <class C, int Heads, int Half, class Norm = HeadNorm>
 void place_heads(Mut<bf16, 1, 1, Heads, 2, Half> q, Mut<C, 1, kAll, 2, Half> keys, Mut<C, 1, kAll, 2, Half> values,
-                 In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<bf16, dyn, dyn> k_norm,
-                 In<f32, dyn, dyn, dyn> angles, In<i32, dyn> slots, Scalar<f32> eps, Constant<bool> strict) {
+                 In<bf16, dyn, dyn, dyn, dyn> qkv, Norm q_norm, Norm k_norm, In<f32, dyn, dyn, dyn> angles,
+                 In<i32, dyn> slots, Scalar<f32> eps, Constant<bool> strict) {
   require(qkv.dim(3) <= Half, "half a head must fit the tile");
   require(qkv.dim(0) == 1 && q.dim(2) <= Heads, "one token, whose query heads of a group are a tile");
   require(qkv.dim(1) == keys.dim(0) * (q.dim(2) + 2), "heads of queries, keys and values");
@@ -49,8 +49,8 @@ void place_heads(Mut<bf16, 1, 1, Heads, 2, Half> q, Mut<C, 1, kAll, 2, Half> key
 
 /// The same for any number of tokens, in several kernels. Heads from `first_head` on, queries or keys, by blocks of
 /// Tokens and heads: only the cache has to be written by few blocks.
-template <int Tokens, int Half>
-void rotate_rows(Mut<bf16, Tokens, 1, 2, Half> rows, In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> norm,
+template <int Tokens, int Half, class Norm = HeadNorm>
+void rotate_rows(Mut<bf16, Tokens, 1, 2, Half> rows, In<bf16, dyn, dyn, dyn, dyn> qkv, Norm norm,
                  In<f32, dyn, dyn, dyn> angles, Scalar<i32> first_head, Scalar<f32> eps, Constant<bool> strict) {
   require(qkv.dim(3) <= Half && qkv.dim(3) == rows.dim(3), "half a head must fit the tile");
   require(qkv.dim(0) == rows.dim(0) && qkv.dim(1) > rows.dim(1), "heads of queries, then of keys and values");
@@ -59,10 +59,9 @@ void rotate_rows(Mut<bf16, Tokens, 1, 2, Half> rows, In<bf16, dyn, dyn, dyn, dyn
   rows.store(rotate.template heads<1>(qkv, norm, first_head + head));
 }
 /// Few tokens: keys are rotated by the blocks that write them, each the features of its slice.
-template <class C, int Tokens, int S, int Half>
-void place_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16, dyn, dyn, dyn, dyn> qkv,
-                In<bf16, dyn, dyn> k_norm, In<f32, dyn, dyn, dyn> angles, In<i32, dyn> slots, Scalar<f32> eps,
-                Constant<bool> strict) {
+template <class C, int Tokens, int S, int Half, class Norm = HeadNorm>
+void place_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16, dyn, dyn, dyn, dyn> qkv, Norm k_norm,
+                In<f32, dyn, dyn, dyn> angles, In<i32, dyn> slots, Scalar<f32> eps, Constant<bool> strict) {
   require(qkv.dim(3) <= Half, "half a head must fit the tile");
   require(qkv.dim(1) > 2 * keys.dim(0), "heads of queries, then of keys and values");
   auto [head, zero, zero1, slice] = keys.index();

@@ -61,7 +61,7 @@ std::int64_t left_by_cgroups(std::int64_t available) {
 
 }  // namespace
 
-Weights load_weights(const ModelConfig& model, const Checkpoint& checkpoint, tessera::Device device,
+Weights load_weights(const ModelSpec& model, const Checkpoint& checkpoint, tessera::Device device,
                      const LoadOptions& options) {
   try {
     if (device.kind() == tessera::DeviceKind::Cpu) return model::load_mapped(model, checkpoint, options);

@@ -72,7 +72,7 @@ void read_all(const std::vector<Piece>& pieces, const std::vector<files::WeightT
 
 }  // namespace
 
-Weights load_mapped(const ModelConfig& model, const Checkpoint& checkpoint, const LoadOptions& options) {
+Weights load_mapped(const ModelSpec& model, const Checkpoint& checkpoint, const LoadOptions& options) {
   const auto layout = files::weight_tensors(model);
   std::uint64_t total = 0;
   for (const auto& w : layout) total += w.bytes();

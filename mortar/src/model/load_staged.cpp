@@ -68,7 +68,7 @@ class Upload {
     stream_.synchronize();
   }
 
-  void finish(Weights& weights, const ModelConfig& model) {
+  void finish(Weights& weights, const ModelSpec& model) {
     for (std::size_t i = 0; i < layout_.size(); ++i)
       if (layout_[i].stored == stored_) place<T>(weights, model, layout_[i], std::move(tensors_[i]));
   }
@@ -89,7 +89,7 @@ class Upload {
 
 }  // namespace
 
-Weights load_staged(const ModelConfig& model, const Checkpoint& checkpoint, tessera::Device device,
+Weights load_staged(const ModelSpec& model, const Checkpoint& checkpoint, tessera::Device device,
                     const LoadOptions& options) {
   const auto layout = files::weight_tensors(model);
   std::uint64_t total = 0;

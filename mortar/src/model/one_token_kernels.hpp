@@ -24,9 +24,9 @@ using namespace tessera;  // NOLINT: the language of kernels
 /// the rotation is elementwise; the scores are normalised, not the query; a slice without keys computes nothing, and
 /// only a slice that is not full masks its values. The query is loaded twice, so that neither the norm nor the rotation
 /// waits for an exchange between the threads of the other.
-template <class C, int N, int Half>
+template <class C, int N, int Half, class Norm = HeadNorm>
 void attend_slice(Mut<f32, 1, 1, 1, 2 * Half> parts, Mut<f32, 1, 1, 1> tops, Mut<f32, 1, 1, 1> shares,
-                  In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<f32, dyn, dyn, dyn> angles,
+                  In<bf16, dyn, dyn, dyn, dyn> qkv, Norm q_norm, In<f32, dyn, dyn, dyn> angles,
                   In<C, dyn, dyn, dyn, dyn> k, In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table,
                   In<i32, dyn> lengths, Scalar<f32> scale, Scalar<f32> eps) {
   constexpr int D = 2 * Half, kSlices = kPage / N;
@@ -43,17 +43,39 @@ void attend_slice(Mut<f32, 1, 1, 1, 2 * Half> parts, Mut<f32, 1, 1, 1> tops, Mut
   auto high = reshape(K.load(page, head, slice % kSlices, 1), shape<N, Half>);
   auto values = reshape(v.tiles(shape<1, 1, N, D>).load(page, head, slice % kSlices, 0), shape<N, D>);
   auto half_of = [](const auto& tile) { return reshape(cast<f32>(tile), shape<1, Half>); };
-  auto w0 = half_of(q_norm.load_at(shape<1, Half>, 0, 0)), w1 = half_of(q_norm.load_at(shape<1, Half>, 1, 0));
+  auto weights_of = [&](int half) {
+    if constexpr (has_norm<Norm>)
+      return half_of(q_norm.load_at(shape<1, Half>, half, 0));
+    else
+      return half;  // not used
+  };
+  auto w0 = weights_of(0), w1 = weights_of(1);
   auto cosine = half_of(angles.load_at(shape<1, 1, Half>, 0, 0, 0));
   auto sine = half_of(angles.load_at(shape<1, 1, Half>, 0, 1, 0));
   auto query = head * tops.dim(2) + member;
-  auto whole = reshape(cast<f32>(qkv.load_at(shape<1, 1, 2, Half>, 0, query, 0, 0)), shape<1, D>);
-  auto q0 = half_of(qkv.load_at(shape<1, 1, 1, Half>, 0, query, 0, 0)) * w0;
-  auto q1 = half_of(qkv.load_at(shape<1, 1, 1, Half>, 0, query, 1, 0)) * w1;
+  auto whole = [&] {
+    if constexpr (has_norm<Norm>)
+      return reshape(cast<f32>(qkv.load_at(shape<1, 1, 2, Half>, 0, query, 0, 0)), shape<1, D>);
+    else
+      return 0;  // not used
+  }();
+  auto query_half = [&](int half, const auto& weights) {
+    auto loaded = half_of(qkv.load_at(shape<1, 1, 1, Half>, 0, query, half, 0));
+    if constexpr (has_norm<Norm>)
+      return loaded * weights;
+    else
+      return loaded;
+  };
+  auto q0 = query_half(0, w0), q1 = query_half(1, w1);
   auto result = zeros<f32, 1, D>();
   auto top = full<f32, 1, 1>(-infinity<f32>), share = zeros<f32, 1, 1>();
   tile_if (used > 0) {
-    auto norm = rsqrt(sum(whole * whole, axis<1>) * (1.0f / D) + eps) * (scale * log2e<f32>);
+    auto norm = [&] {
+      if constexpr (has_norm<Norm>)
+        return rsqrt(sum(whole * whole, axis<1>) * (1.0f / D) + eps) * (scale * log2e<f32>);
+      else
+        return scale * log2e<f32>;
+    }();
     auto r0 = q0 * cosine - q1 * sine, r1 = q1 * cosine + q0 * sine;
     auto products = fma(cast<f32>(low), r0, cast<f32>(high) * r1);
     auto there = iota<i32, N, 1>(axis<0>) < used;
@@ -78,11 +100,11 @@ void attend_slice(Mut<f32, 1, 1, 1, 2 * Half> parts, Mut<f32, 1, 1, 1> tops, Mut
 /// key, o [kv_heads, group, 2, head_dim / 2]. Each block writes S features of both halves of the token's key and value
 /// into slot slots[0] (-1: nowhere): the blocks of a group share that. `own_scale`: of the score of the token's own
 /// key, which is computed without the rotation, so that it includes the square of the factor of the angles.
-template <class C, int P, int S, int Half>
+template <class C, int P, int S, int Half, class Norm = HeadNorm>
 void finish_one(Mut<bf16, 1, 1, 1, Half> o, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values,
-                In<bf16, dyn, dyn, dyn, dyn> qkv, In<bf16, dyn, dyn> q_norm, In<bf16, dyn, dyn> k_norm,
-                In<f32, dyn, dyn, dyn> angles, In<i32, dyn> slots, In<f32, dyn, dyn, dyn, dyn> parts,
-                In<f32, dyn, dyn, dyn> tops, In<f32, dyn, dyn, dyn> shares, Scalar<f32> own_scale, Scalar<f32> eps) {
+                In<bf16, dyn, dyn, dyn, dyn> qkv, Norm q_norm, Norm k_norm, In<f32, dyn, dyn, dyn> angles,
+                In<i32, dyn> slots, In<f32, dyn, dyn, dyn, dyn> parts, In<f32, dyn, dyn, dyn> tops,
+                In<f32, dyn, dyn, dyn> shares, Scalar<f32> own_scale, Scalar<f32> eps) {
   require(qkv.dim(0) == 1 && qkv.dim(3) == Half, "one token, with heads as long as the tile");
   require(qkv.dim(1) == o.dim(0) * (o.dim(1) + 2), "heads of queries, keys and values");
   require(tops.dim(1) <= P, "all slices are combined at once");
@@ -94,14 +116,20 @@ void finish_one(Mut<bf16, 1, 1, 1, Half> o, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1
   auto row = [&](const Scalar<i32>& of) {
     return reshape(cast<f32>(qkv.load_at(shape<1, 1, 2, Half>, 0, of, 0, 0)), shape<1, 2 * Half>);
   };
-  auto weight = [](const In<bf16, dyn, dyn>& norm) {
+  auto weight = [](const auto& norm) {
     return reshape(cast<f32>(norm.load_at(shape<2, Half>, 0, 0)), shape<1, 2 * Half>);
   };
   // The product of a query and a key of one position is the same before and after the rotation.
   auto q = row(head * o.dim(1) + member), k = row(key_head);
-  auto product = sum(q * weight(q_norm) * k * weight(k_norm), axis<1>);
-  auto rms = [&](const auto& x) { return rsqrt(sum(x * x, axis<1>) * (1.0f / (2 * Half)) + eps); };
-  auto own = product * rms(q) * rms(k) * (own_scale * log2e<f32>);
+  auto own = [&] {
+    if constexpr (has_norm<Norm>) {
+      auto product = sum(q * weight(q_norm) * k * weight(k_norm), axis<1>);
+      auto rms = [&](const auto& x) { return rsqrt(sum(x * x, axis<1>) * (1.0f / (2 * Half)) + eps); };
+      return product * rms(q) * rms(k) * (own_scale * log2e<f32>);
+    } else {
+      return sum(q * k, axis<1>) * (own_scale * log2e<f32>);
+    }
+  }();
   auto value = cast<f32>(reshape(qkv.load_at(shape<1, 1, 1, Half>, 0, key_head + kv_heads, half, 0), shape<1, Half>));
   auto top = max(own, max(most, axis<0>));
   auto weights = exp2(most - top);

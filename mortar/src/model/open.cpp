@@ -1,7 +1,7 @@
 // load(): a folder becomes a Model. Everything is verified, and the memory planned, before anything is allocated.
 #include <filesystem>
 
-#include "model/qwen3.hpp"
+#include "model/decoder.hpp"
 #include "mortar/checkpoint.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/model.hpp"

@@ -9,7 +9,7 @@
 namespace mortar::model {
 
 /// Weights without tensors: a layer for each of the model's.
-inline Weights empty_weights(const ModelConfig& model) {
+inline Weights empty_weights(const ModelSpec& model) {
   Weights w;
   w.tied = model.tied;
   w.layers.resize(static_cast<std::size_t>(model.layers));
@@ -36,11 +36,11 @@ void put(M& matrix, tessera::Tensor<T, R>&& t) {
 
 /// `t` is [rows, columns] of `info`.
 template <tessera::Element T>
-void place(Weights& weights, const ModelConfig& model, const files::WeightTensor& info, tessera::Tensor<T, 2>&& t) {
+void place(Weights& weights, const ModelSpec& model, const files::WeightTensor& info, tessera::Tensor<T, 2>&& t) {
   using files::Role;
   LayerWeights& layer = weights.layers[static_cast<std::size_t>(info.layer)];
   const auto stacked = [&](tessera::Tensor<T, 2>&& all) {
-    const std::int64_t experts = model.experts->count;
+    const std::int64_t experts = model.mlp.experts->count;
     return reshape(std::move(all), tessera::Dims<3>({experts, info.rows / experts, info.columns}));
   };
   switch (info.role) {

@@ -68,7 +68,7 @@ RowsOp normed(const Rows& x, const Norm& norm, const Numerics& numerics);
 RowsOp gated(const Rows& gate_up, const Numerics& numerics);
 /// x + the mixture of experts of norm(x). `observer` may be null.
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> experts(Rows x, Norm norm, const ExpertMlp& w,
-                                                         const ExpertConfig& config, Numerics numerics,
+                                                         const ExpertSpec& config, Numerics numerics,
                                                          RouterObserver* observer);
 
 }  // namespace mortar

@@ -36,7 +36,7 @@ Tensor<T, 2> made(const files::WeightTensor& w, std::int64_t inputs, std::uint64
 
 }  // namespace
 
-Weights random_weights(const ModelConfig& model, std::uint64_t seed, Device device, const LoadOptions& options) {
+Weights random_weights(const ModelSpec& model, std::uint64_t seed, Device device, const LoadOptions& options) {
   const auto layout = files::weight_tensors(model);
   std::uint64_t total = 0;
   for (const auto& w : layout) total += w.bytes();

@@ -1,6 +1,8 @@
 // Rotary position embedding: the angles of a step's tokens, and heads that are normalised and rotated by them.
 #pragma once
-#include "model/qwen3.hpp"
+#include <type_traits>
+
+#include "model/decoder.hpp"
 #include "tessera/lang/lang.hpp"
 
 namespace mortar {
@@ -12,6 +14,13 @@ template <int... D>
 Tile<f32, D...> rounded(const Tile<f32, D...>& x) {
   return cast<f32>(cast<bf16>(x));
 }
+
+/// What kernels take for the weights of the norm of query heads or key heads, [2, head_dim / 2]: a tensor, or nothing
+/// in models whose heads have no norms (then the value means nothing).
+using HeadNorm = In<bf16, dyn, dyn>;
+using NoNorm = Constant<bool>;
+template <class Norm>
+inline constexpr bool has_norm = std::is_same_v<Norm, HeadNorm>;
 
 /// Cosine and sine of every token's angles, [tokens, 2, head_dim / 2], times the factor of the rotation: once a step,
 /// because all layers rotate by the same. Strict: rounded.
@@ -27,8 +36,8 @@ void rotation_angles(Mut<f32, Tokens, 2, Half> angles, In<i32, dyn> positions, I
   angles.store(both);
 }
 
-/// Heads of tokens, normalised and rotated: features [slice * S, slice * S + S) of both halves of Heads heads from
-/// `head` on, for the Tokens tokens from `first` on.
+/// Heads of tokens, normalised (if they have a norm) and rotated: features [slice * S, slice * S + S) of both halves of
+/// Heads heads from `head` on, for the Tokens tokens from `first` on.
 template <int Tokens, int S, int Half>
 struct HeadRotation {
   Tile<f32, Tokens, 1, 1, S> cosine, sine;
@@ -45,22 +54,31 @@ struct HeadRotation {
         slice(slice_number),
         eps(norm_eps),
         strict(strict_rounding) {}
-  template <int Heads>
-  Tile<bf16, Tokens, Heads, 2, S> heads(const In<bf16, dyn, dyn, dyn, dyn>& qkv, const In<bf16, dyn, dyn>& weight,
+  template <int Heads, class Norm>
+  Tile<bf16, Tokens, Heads, 2, S> heads(const In<bf16, dyn, dyn, dyn, dyn>& qkv, const Norm& weight,
                                         const Scalar<i32>& head) const {
-    auto row = cast<f32>(qkv.load_at(shape<Tokens, Heads, 2, Half>, first, head, 0, 0));
-    auto squares = sum(sum(row * row, axis<3>), axis<2>);
-    auto scale = rsqrt(squares / cast<f32>(qkv.dim(3) * 2) + eps);
-    auto w = reshape(cast<f32>(weight.load_at(shape<2, S>, 0, slice * S)), shape<1, 1, 2, S>);
-    auto x = cast<f32>(qkv.load_at(shape<Tokens, Heads, 2, S>, first, head, 0, slice * S)) * scale;
-    if (strict)
-      x = rounded(rounded(x) * w);
-    else
-      x = x * w;
+    auto x = normed<Heads>(qkv, weight, head);
     auto a = extract(x, shape<Tokens, Heads, 1, S>, 0, 0, 0, 0), b = extract(x, shape<Tokens, Heads, 1, S>, 0, 0, 1, 0);
     auto ac = a * cosine, bs = b * sine, bc = b * cosine, as = a * sine;
     if (strict) ac = rounded(ac), bs = rounded(bs), bc = rounded(bc), as = rounded(as);
     return cast<bf16>(cat(ac - bs, bc + as, axis<2>));
+  }
+
+ private:
+  template <int Heads, class Norm>
+  Tile<f32, Tokens, Heads, 2, S> normed(const In<bf16, dyn, dyn, dyn, dyn>& qkv, const Norm& weight,
+                                        const Scalar<i32>& head) const {
+    auto loaded = [&] { return cast<f32>(qkv.load_at(shape<Tokens, Heads, 2, S>, first, head, 0, slice * S)); };
+    if constexpr (has_norm<Norm>) {
+      auto row = cast<f32>(qkv.load_at(shape<Tokens, Heads, 2, Half>, first, head, 0, 0));
+      auto squares = sum(sum(row * row, axis<3>), axis<2>);
+      auto scale = rsqrt(squares / cast<f32>(qkv.dim(3) * 2) + eps);
+      auto w = reshape(cast<f32>(weight.load_at(shape<2, S>, 0, slice * S)), shape<1, 1, 2, S>);
+      auto x = loaded() * scale;
+      return strict ? rounded(rounded(x) * w) : x * w;
+    } else {
+      return loaded();
+    }
   }
 };
 

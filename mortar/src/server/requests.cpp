@@ -206,8 +206,8 @@ void Service::start_completion(const std::shared_ptr<Served>& served, const Http
   const std::uint64_t seed = g.seed.value_or(drawn_seed());
   std::vector<RunPrompt> prompts(completion.count());
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    std::vector<TokenId> ids =
-        completion.ids.empty() ? served->tokenizer.encode(completion.prompts[i]) : std::move(completion.ids[i]);
+    std::vector<TokenId> ids = completion.ids.empty() ? served->tokenizer.encode_document(completion.prompts[i])
+                                                      : std::move(completion.ids[i]);
     prompts[i].request = engine_request(*served, http, g, std::move(ids), seed, "prompt");
     constrain_content(*served, g, false, prompts[i].request);
     prompts[i].machine.thinking = Thinking::Ended;  // all of it is text

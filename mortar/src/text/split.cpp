@@ -11,7 +11,8 @@ namespace {
 
 class Scanner {
  public:
-  Scanner(const char* end, const SplitRules& rules) : end_(end), marks_(rules.marks_are_letters) {}
+  Scanner(const char* end, const SplitRules& rules)
+      : end_(end), marks_(rules.marks_are_letters), digits_(rules.digits) {}
 
   const char* piece(const char* p) const {
     if (*p == '\'') {
@@ -20,7 +21,7 @@ class Scanner {
     const Character first = at(p);
     const char* next = p + first.bytes;
     if (is_letter(first)) return letters(next);
-    if (first.value == CharClass::Number) return next;
+    if (first.value == CharClass::Number) return numbers(next);
     const bool line_end = *p == '\r' || *p == '\n';
     if (!line_end && next != end_ && is_letter(at(next))) return letters(next);
     // ` ?[^\s\p{L}\p{N}]+[\r\n]*`
@@ -46,6 +47,16 @@ class Scanner {
     while (p != end_) {
       const Character c = at(p);
       if (!is_letter(c)) break;
+      p += c.bytes;
+    }
+    return p;
+  }
+
+  /// Behind the first digit of a piece.
+  const char* numbers(const char* p) const {
+    for (int n = 1; n < digits_ && p != end_; ++n) {
+      const Character c = at(p);
+      if (c.value != CharClass::Number) break;
       p += c.bytes;
     }
     return p;
@@ -100,6 +111,7 @@ class Scanner {
   const CharTable& table_ = CharTable::get();
   const char* end_;
   bool marks_;
+  int digits_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The regular expressions by which Qwen's tokenizers divide text into pieces, as a scanner written by hand.
+// The regular expressions by which published tokenizers divide text into pieces, as a scanner written by hand.
 #pragma once
 #include <string_view>
 
@@ -8,14 +8,17 @@ namespace mortar::text {
 struct SplitRules {
   const char* pattern;
   bool marks_are_letters;
+  int digits;  ///< of a piece at most
 };
 
-/// Qwen2, Qwen2.5 and Qwen3; Qwen3.5.
+/// Qwen2, Qwen2.5 and Qwen3; Qwen3.5; Llama 3.
 inline constexpr SplitRules kSplitRules[] = {
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     false},
+     false, 1},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     true},
+     true, 1},
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     false, 3},
 };
 
 /// The end of the first piece of a text that is not empty and valid UTF-8.

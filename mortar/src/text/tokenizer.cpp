@@ -70,6 +70,15 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, AddedTokens added)
   return ids;
 }
 
+const std::vector<TokenId>& Tokenizer::beginning() const { return state_->beginning; }
+
+std::vector<TokenId> Tokenizer::encode_document(std::string_view text, AddedTokens added) const {
+  std::vector<TokenId> ids = beginning();
+  const std::vector<TokenId> rest = encode(text, added);
+  ids.insert(ids.end(), rest.begin(), rest.end());
+  return ids;
+}
+
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
   std::string all;
   for (TokenId id : ids) {

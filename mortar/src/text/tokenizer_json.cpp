@@ -1,4 +1,5 @@
-// tokenizer.json: every field is either what Qwen's tokenizers have, or an error that names it.
+// tokenizer.json: every field is either what the tokenizers of Qwen and Llama 3 have, or an error that names it.
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -55,8 +56,10 @@ class Loader {
         normalizer();
       else if (field == "pre_tokenizer")
         pre_tokenizer();
-      else if (field == "post_processor" || field == "decoder")
-        byte_level(field == "decoder");
+      else if (field == "post_processor")
+        post_processor();
+      else if (field == "decoder")
+        decoder();
       else if (field == "model")
         model();
       else
@@ -68,6 +71,10 @@ class Loader {
     if (state_.rules == nullptr || !has_byte_level_) missing("pre_tokenizer", "a sequence of Split and ByteLevel");
     finish_merges();
     for (const Added& token : added_) add(token);
+    for (const TokenId id : state_.beginning) {
+      if (!state_.vocabulary.has(id) && !state_.added.has(id))
+        missing("post_processor", "ids of tokens", tessera::concat(id));
+    }
   }
 
  private:
@@ -201,23 +208,95 @@ class Loader {
       for (const SplitRules& rules : kSplitRules) {
         if (rules.pattern == found) known = &rules;
       }
-      if (known == nullptr) reader_.wrong("the expression of Qwen2 and Qwen3 or that of Qwen3.5", quoted(found));
+      if (known == nullptr) reader_.wrong("the expression of Qwen2 and Qwen3, of Qwen3.5 or of Llama 3", quoted(found));
       if (state_.rules != nullptr) reader_.wrong("one expression", "a second one");
       state_.rules = known;
     });
   }
 
-  void byte_level(bool decoder) {
-    if (!decoder && reader_.peek() == Kind::Null) return reader_.null();
+  void decoder() {
     reader_.object([&](std::string_view field) {
       if (field == "type")
         expect_text("ByteLevel");
-      else if (field == "add_prefix_space" || field == "trim_offsets" || field == "use_regex")
-        (void)reader_.boolean();
+      else if (!byte_level_flag(field))
+        unknown_field();
+    });
+    has_decoder_ = true;
+  }
+  /// Fields of ByteLevel that change no ids. False for other fields.
+  bool byte_level_flag(std::string_view field) {
+    if (field != "add_prefix_space" && field != "trim_offsets" && field != "use_regex") return false;
+    (void)reader_.boolean();
+    return true;
+  }
+
+  /// null, ByteLevel (which changes no ids), TemplateProcessing, or a Sequence of these.
+  void post_processor() {
+    if (reader_.peek() == Kind::Null) return reader_.null();
+    const std::string path = reader_.path();
+    std::string type;
+    Template found;
+    reader_.object([&](std::string_view field) {
+      if (field == "type")
+        type = reader_.string();
+      else if (field == "processors")
+        reader_.array([&] { post_processor(); });
+      else if (field == "single")
+        reader_.array([&] { template_part(found); });
+      else if (field == "pair")
+        reader_.skip();
+      else if (field == "special_tokens")
+        reader_.object([&](std::string_view name) { special_token(std::string(name), found); });
+      else if (!byte_level_flag(field))
+        unknown_field();
+    });
+    if (type != "ByteLevel" && type != "TemplateProcessing" && type != "Sequence")
+      missing(path + ".type", "\"ByteLevel\", \"TemplateProcessing\" or \"Sequence\"", quoted(type));
+    if (type == "TemplateProcessing" && !found.has_text)
+      missing(path + ".single", "tokens and the sequence \"A\", the text");
+    for (const std::string& name : found.before) {
+      const auto ids = found.ids.find(name);
+      if (ids == found.ids.end()) missing(path + ".special_tokens", tessera::concat("the ids of ", quoted(name)));
+      state_.beginning.insert(state_.beginning.end(), ids->second.begin(), ids->second.end());
+    }
+  }
+
+  /// A TemplateProcessing: names of tokens before the text, and the ids of each name.
+  struct Template {
+    std::vector<std::string> before;
+    std::map<std::string, std::vector<TokenId>, std::less<>> ids;
+    bool has_text = false;  ///< the part that stands for the text has come
+  };
+  /// {"SpecialToken": {"id": "<|begin_of_text|>", "type_id": 0}} or {"Sequence": {"id": "A", "type_id": 0}}
+  void template_part(Template& found) {
+    reader_.object([&](std::string_view kind) {
+      const bool is_token = kind == "SpecialToken";
+      if (!is_token && kind != "Sequence") unknown_field();
+      reader_.object([&](std::string_view field) {
+        if (field == "type_id")
+          reader_.skip();
+        else if (field != "id")
+          unknown_field();
+        else if (is_token)
+          found.before.emplace_back(reader_.string());
+        else
+          expect_text("A");
+      });
+      if (is_token && found.has_text) reader_.wrong("tokens before the text alone", "one behind it");
+      found.has_text |= !is_token;
+    });
+  }
+  /// "<|begin_of_text|>": {"id": "<|begin_of_text|>", "ids": [128000], "tokens": ["<|begin_of_text|>"]}
+  void special_token(const std::string& name, Template& found) {
+    reader_.object([&](std::string_view field) {
+      if (field == "ids")
+        reader_.array(
+            [&] { found.ids[name].push_back(static_cast<TokenId>(reader_.count(Vocabulary::kMostTokens - 1))); });
+      else if (field == "id" || field == "tokens")
+        reader_.skip();
       else
         unknown_field();
     });
-    has_decoder_ |= decoder;
   }
 
   void model() {

@@ -16,7 +16,8 @@ struct Tokenizer::State {
   text::Vocabulary vocabulary, added;  // ids of added tokens may be in both
   text::BytePairs pairs{vocabulary};
   text::AddedTokenTree in_raw_text, in_normalized_text;
-  std::vector<bool> special;  // by id
+  std::vector<bool> special;       // by id
+  std::vector<TokenId> beginning;  // of a text that is not a part of another
   bool nfc = false;
   const text::SplitRules* rules = nullptr;
 

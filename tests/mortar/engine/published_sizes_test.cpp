@@ -70,7 +70,8 @@ class PromptPass {
     network_.frequencies =
         tessera::from(std::span(angles.inverse_frequencies), {std::ssize(angles.inverse_frequencies)}).sync();
     network_.rope_factor = angles.attention_factor;
-    const tessera::Dims<4> dims({model.config.kv_heads, std::ssize(pages_) * kPage, 2, model.config.head_dim / 2});
+    const tessera::Dims<4> dims(
+        {model.config.attention.kv_heads, std::ssize(pages_) * kPage, 2, model.config.attention.head_dim / 2});
     cache_.keys.push_back(tessera::zeros<tessera::bf16>(dims).sync());
     cache_.values.push_back(tessera::zeros<tessera::bf16>(dims).sync());
     query_tile_ = tessera::kernels::target_of(model.device).gpu ? kQueryTile : kSmallQueryTile;
@@ -86,7 +87,7 @@ class PromptPass {
     const auto hidden = forward(network_, cache_, views.step).sync();
     return host(logits_of(hidden.view(), network_.weights.head(), network_.numerics).sync()).sync();
   }
-  bool normalize() const { return network_.config.experts->normalize; }
+  bool normalize() const { return network_.config.mlp.experts->normalize; }
 
  private:
   const std::vector<PageId> pages_{0, 1};
@@ -155,7 +156,7 @@ class Comparison {
   Comparison(const nlohmann::json& config, std::size_t sequences, Change change) : sequences_(sequences) {
     const auto batch = static_cast<std::int64_t>(sequences);
     Model model = random_model(config, batch);
-    if (model.config.experts) pass_.emplace(random_model(config, batch));
+    if (model.config.mlp.experts) pass_.emplace(random_model(config, batch));
     change(model);
     Engine engine(std::move(model), {.max_batch = batch, .prefix_cache = false});
     std::vector<Request> requests(sequences);

@@ -21,7 +21,7 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 
 using test::change_header;
 
-ModelConfig open_and_verify(const std::filesystem::path& folder, const OnWarning& warn = {}) {
+ModelSpec open_and_verify(const std::filesystem::path& folder, const OnWarning& warn = {}) {
   return Checkpoint(folder).verify(read_config(folder), warn);
 }
 
@@ -30,12 +30,13 @@ struct Verified {
   explicit Verified(const std::filesystem::path& folder) {
     model = open_and_verify(folder, [&](const std::string& text) { warnings.push_back(text); });
   }
-  ModelConfig model;
+  ModelSpec model;
   std::vector<std::string> warnings;
 };
 
 TEST(MortarCheckpoint, TheTestModelsAreVerified) {
-  for (const char* name : {"dense-tied", "dense-untied", "dense-yarn", "moe", "fp8", "moe-fp8"})
+  for (const char* name :
+       {"dense-tied", "dense-untied", "dense-yarn", "moe", "fp8", "moe-fp8", "llama-tied", "llama-untied"})
     EXPECT_NO_THROW((void)open_and_verify(test::test_model(name))) << name;
   EXPECT_GT(Checkpoint(test::test_model("moe")).files().size(), 1u);
 }
@@ -80,7 +81,7 @@ TEST(MortarCheckpoint, AnotherHeadThanTheEmbeddingIsUsed) {
       const Verified v = tied_with_head(model, 384, other);
       EXPECT_FALSE(v.model.tied);
       EXPECT_EQ(model_size(v.model).bytes.lm_head, model_size(v.model).bytes.embedding);
-      ModelConfig tied = v.model;
+      ModelSpec tied = v.model;
       tied.tied = true;
       EXPECT_EQ(model_size(v.model).parameters, model_size(tied).parameters + tied.vocabulary * tied.hidden);
       ASSERT_EQ(v.warnings.size(), 1u);
@@ -154,6 +155,8 @@ TEST(MortarCheckpoint, NoTensorIsIgnored) {
   for (const char* name :
        {"self_attn.q_proj.input_scale", "mlp.up_proj.weight_scale", "input_layernorm.weight_scale_inv"})
     expect_named("fp8", layer + name);
+  for (const char* name : {"self_attn.q_norm.weight", "self_attn.rotary_emb.inv_freq", "mlp.gate.weight"})
+    expect_named("llama-tied", layer + name);
   for (const char* name : {"mlp.experts.8.up_proj.weight", "mlp.up_proj.weight", "mlp.gate.e_score_correction_bias",
                            "mlp.shared_expert.up_proj.weight", "mlp.gate.weight_scale_inv"})
     expect_named("moe-fp8", layer + name);

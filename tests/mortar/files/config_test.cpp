@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "host/expect_error.hpp"
@@ -77,23 +79,26 @@ json without(json c, const char* field) {
   c.erase(field);
   return c;
 }
-ModelConfig parsed(const json& c) { return parse_config(c.dump(), "config.json"); }
+ModelSpec parsed(const json& c) { return parse_config(c.dump(), "config.json"); }
 
 TEST(MortarConfig, OlderSpelling) {
-  const ModelConfig c = parsed(dense());
+  const ModelSpec c = parsed(dense());
   EXPECT_EQ(c.architecture, "Qwen3ForCausalLM");
   EXPECT_EQ(c.vocabulary, 151936);
   EXPECT_EQ(c.hidden, 1024);
-  EXPECT_EQ(c.intermediate, 3072);
+  EXPECT_EQ(c.mlp.intermediate, 3072);
   EXPECT_EQ(c.layers, 28);
-  EXPECT_EQ(c.heads, 16);
-  EXPECT_EQ(c.kv_heads, 8);
-  EXPECT_EQ(c.head_dim, 128) << "not hidden / heads";
+  EXPECT_EQ(c.attention.heads, 16);
+  EXPECT_EQ(c.attention.kv_heads, 8);
+  EXPECT_EQ(c.attention.head_dim, 128) << "not hidden / heads";
   EXPECT_EQ(c.max_context, 40960);
   EXPECT_EQ(c.norm_epsilon, 1e-6);
-  EXPECT_EQ(c.rope_theta, 1e6);
+  EXPECT_EQ(c.attention.rotary.base, 1e6);
   EXPECT_TRUE(c.tied);
-  EXPECT_FALSE(c.yarn || c.experts || c.fp8);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(c.attention.rotary.scaling));
+  EXPECT_TRUE(c.attention.head_norms);
+  EXPECT_EQ(c.attention.scale, 1 / std::sqrt(128.0F));
+  EXPECT_FALSE(c.mlp.experts || c.fp8);
   EXPECT_THAT(c.eos_ids, ElementsAre(151645));
 }
 
@@ -103,23 +108,23 @@ TEST(MortarConfig, NewerSpelling) {
             {"dtype", "bfloat16"},
             {"eos_token_id", {151645, 151643}},
             {"layer_types", std::vector<std::string>(28, "full_attention")}});
-  const ModelConfig c = parsed(j);
-  EXPECT_EQ(c.rope_theta, 5e6);
-  EXPECT_FALSE(c.yarn);
+  const ModelSpec c = parsed(j);
+  EXPECT_EQ(c.attention.rotary.base, 5e6);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(c.attention.rotary.scaling));
   EXPECT_THAT(c.eos_ids, ElementsAre(151645, 151643));
 }
 
 TEST(MortarConfig, ExpertsInBothSpellings) {
-  const ModelConfig c = parsed(experts());
-  ASSERT_TRUE(c.experts);
-  EXPECT_EQ(c.experts->count, 128);
-  EXPECT_EQ(c.experts->per_token, 8);
-  EXPECT_EQ(c.experts->intermediate, 768);
-  EXPECT_TRUE(c.experts->normalize);
+  const ModelSpec c = parsed(experts());
+  ASSERT_TRUE(c.mlp.experts);
+  EXPECT_EQ(c.mlp.experts->count, 128);
+  EXPECT_EQ(c.mlp.experts->per_token, 8);
+  EXPECT_EQ(c.mlp.experts->intermediate, 768);
+  EXPECT_TRUE(c.mlp.experts->normalize);
   EXPECT_TRUE(c.has_experts(0));
-  const ModelConfig newer = parsed(with(without(experts(), "num_experts"), {{"num_local_experts", 64}}));
-  EXPECT_EQ(newer.experts->count, 64);
-  const ModelConfig mixed = parsed(with(experts(), {{"decoder_sparse_step", 2}, {"mlp_only_layers", {3}}}));
+  const ModelSpec newer = parsed(with(without(experts(), "num_experts"), {{"num_local_experts", 64}}));
+  EXPECT_EQ(newer.mlp.experts->count, 64);
+  const ModelSpec mixed = parsed(with(experts(), {{"decoder_sparse_step", 2}, {"mlp_only_layers", {3}}}));
   EXPECT_FALSE(mixed.has_experts(0));
   EXPECT_TRUE(mixed.has_experts(1));
   EXPECT_FALSE(mixed.has_experts(3));
@@ -127,7 +132,7 @@ TEST(MortarConfig, ExpertsInBothSpellings) {
 }
 
 TEST(MortarConfig, Fp8AndWhatIsExcluded) {
-  const ModelConfig c = parsed(fp8());
+  const ModelSpec c = parsed(fp8());
   EXPECT_TRUE(c.is_fp8("model.layers.0.mlp.up_proj"));
   EXPECT_FALSE(c.is_fp8("lm_head"));
   EXPECT_FALSE(c.is_fp8("model.layers.1.mlp.up_proj")) << "contained in an excluded module";
@@ -139,8 +144,8 @@ TEST(MortarConfig, Fp8AndWhatIsExcluded) {
 
 TEST(MortarConfig, YarnStretchesTheContext) {
   const json scaling = {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}};
-  const ModelConfig c = parsed(with(dense(), {{"rope_scaling", scaling}}));
-  ASSERT_TRUE(c.yarn);
+  const ModelSpec c = parsed(with(dense(), {{"rope_scaling", scaling}}));
+  ASSERT_TRUE(std::holds_alternative<YarnScaling>(c.attention.rotary.scaling));
   EXPECT_EQ(c.max_context, 131072);
   const RopeAngles a = rope_angles(c);
   ASSERT_EQ(a.inverse_frequencies.size(), 64u);
@@ -155,12 +160,105 @@ TEST(MortarConfig, YarnStretchesTheContext) {
   EXPECT_FLOAT_EQ(unscaled.inverse_frequencies[63], 1.24093776e-06f);
 }
 
+/// Llama-3.2-1B as published.
+json llama() {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"attention_bias", false},
+          {"bos_token_id", 128000},
+          {"eos_token_id", {128001, 128008, 128009}},
+          {"head_dim", 64},
+          {"hidden_act", "silu"},
+          {"hidden_size", 2048},
+          {"intermediate_size", 8192},
+          {"max_position_embeddings", 131072},
+          {"mlp_bias", false},
+          {"model_type", "llama"},
+          {"num_attention_heads", 32},
+          {"num_hidden_layers", 16},
+          {"num_key_value_heads", 8},
+          {"pretraining_tp", 1},
+          {"rms_norm_eps", 1e-05},
+          {"rope_scaling",
+           {{"factor", 32.0},
+            {"high_freq_factor", 4.0},
+            {"low_freq_factor", 1.0},
+            {"original_max_position_embeddings", 8192},
+            {"rope_type", "llama3"}}},
+          {"rope_theta", 500000.0},
+          {"tie_word_embeddings", true},
+          {"torch_dtype", "bfloat16"},
+          {"vocab_size", 128256}};
+}
+
+TEST(MortarConfig, Llama) {
+  const ModelSpec c = parsed(llama());
+  EXPECT_EQ(c.architecture, "LlamaForCausalLM");
+  EXPECT_FALSE(c.attention.head_norms);
+  EXPECT_EQ(c.attention.head_dim, 64);
+  EXPECT_EQ(c.attention.scale, 0.125F);
+  EXPECT_EQ(c.max_context, 131072) << "not stretched again";
+  EXPECT_TRUE(c.tied);
+  EXPECT_THAT(c.eos_ids, ElementsAre(128001, 128008, 128009));
+  const auto scaling = std::get<Llama3Scaling>(c.attention.rotary.scaling);
+  EXPECT_EQ(scaling.factor, 32);
+  EXPECT_EQ(scaling.original_context, 8192);
+  const RopeAngles a = rope_angles(c);
+  EXPECT_EQ(a.attention_factor, 1);
+  // Hugging Face transformers 5.23.0 for this configuration: kept, interpolated and divided frequencies.
+  ASSERT_EQ(a.inverse_frequencies.size(), 32u);
+  EXPECT_FLOAT_EQ(a.inverse_frequencies[0], 1.0f);
+  EXPECT_FLOAT_EQ(a.inverse_frequencies[10], 0.0165604409f);
+  EXPECT_FLOAT_EQ(a.inverse_frequencies[16], 0.000429556705f);
+  EXPECT_FLOAT_EQ(a.inverse_frequencies[17], 9.70828623e-05f);
+  EXPECT_FLOAT_EQ(a.inverse_frequencies[31], 9.41830649e-08f);
+}
+
+TEST(MortarConfig, LlamaWithoutFieldsThatHaveDefaults) {
+  const ModelSpec c = parsed(
+      without(without(without(without(llama(), "head_dim"), "num_key_value_heads"), "rope_theta"), "rope_scaling"));
+  EXPECT_EQ(c.attention.head_dim, 2048 / 32);
+  EXPECT_EQ(c.attention.kv_heads, 32);
+  EXPECT_EQ(c.attention.rotary.base, 1e4);
+  EXPECT_EQ(parsed(without(with(llama(), {{"hidden_size", 4096}}), "head_dim")).attention.head_dim, 128);
+  EXPECT_ERROR(ModelError, (void)parsed(without(with(llama(), {{"hidden_size", 2050}}), "head_dim")), "hidden_size",
+               "an even multiple of num_attention_heads, which is 32", "2050");
+  EXPECT_ERROR(ModelError, (void)parsed(without(with(llama(), {{"hidden_size", 8192}}), "head_dim")), "hidden_size",
+               "8192");
+}
+
+TEST(MortarConfig, LinearScalingDividesFrequencies) {
+  const json scaling = {{"rope_type", "linear"}, {"factor", 4.0}};
+  const RopeAngles plain = rope_angles(parsed(with(llama(), {{"rope_scaling", nullptr}}))),
+                   scaled = rope_angles(parsed(with(llama(), {{"rope_scaling", scaling}})));
+  EXPECT_EQ(scaled.attention_factor, 1);
+  for (std::size_t i = 0; i < 32; ++i)
+    EXPECT_FLOAT_EQ(scaled.inverse_frequencies[i], plain.inverse_frequencies[i] / 4) << i;
+}
+
+TEST(MortarConfig, WhatIsWrongInLlamaIsNamed) {
+  const auto expect = [](const char* field, const json& value, const char* expected) {
+    json c = llama();
+    c["rope_scaling"][field] = value;
+    EXPECT_ERROR(ModelError, (void)parsed(c), "config.json: rope_scaling.", field, expected);
+  };
+  expect("high_freq_factor", 1.0, "more than low_freq_factor, which is 1");
+  expect("factor", 0.5, "a number from 1");
+  expect("original_max_position_embeddings", nullptr, "an integer");
+  expect("rope_type", "longrope", "\"llama3\"");
+  const auto reject = [](const json& changes, const char* field) {
+    EXPECT_ERROR(ModelError, (void)parsed(with(llama(), changes)), field);
+  };
+  reject({{"mlp_bias", true}}, "mlp_bias: expected false");
+  reject({{"attention_bias", true}}, "attention_bias: expected false");
+  reject({{"model_type", "qwen3"}}, "model_type: expected \"llama\"");
+}
+
 TEST(MortarConfig, WhatIsNotSupportedIsNamed) {
   const auto expect = [](const json& c, const char* field, const char* expected, const char* found) {
     EXPECT_ERROR(ModelError, parsed(c), "config.json", field, expected, found);
   };
-  expect(with(dense(), {{"architectures", {"LlamaForCausalLM"}}}), "architectures", "Qwen3ForCausalLM",
-         "LlamaForCausalLM");
+  expect(with(dense(), {{"architectures", {"GemmaForCausalLM"}}}), "architectures",
+         "Qwen3ForCausalLM, Qwen3MoeForCausalLM or LlamaForCausalLM", "GemmaForCausalLM");
   expect(with(dense(), {{"model_type", "qwen2"}}), "model_type", "qwen3", "qwen2");
   expect(without(without(dense(), "architectures"), "model_type"), "model_type", "qwen3_moe", "no such field");
   expect(with(dense(), {{"use_sliding_window", true}}), "use_sliding_window", "false", "true");
@@ -168,7 +266,8 @@ TEST(MortarConfig, WhatIsNotSupportedIsNamed) {
   expect(with(dense(), {{"attention_bias", true}}), "attention_bias", "false", "true");
   expect(with(dense(), {{"hidden_act", "gelu"}}), "hidden_act", "silu", "gelu");
   expect(with(dense(), {{"torch_dtype", "float16"}}), "torch_dtype", "bfloat16", "float16");
-  expect(with(dense(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}), "rope_scaling.type", "yarn", "linear");
+  expect(with(dense(), {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2}}}}), "rope_scaling.type",
+         "\"default\", \"linear\", \"yarn\" or \"llama3\"", "dynamic");
   expect(with(dense(), {{"partial_rotary_factor", 0.5}}), "partial_rotary_factor", "1", "0.5");
   expect(with(fp8(), {{"quantization_config", {{"quant_method", "gptq"}}}}), "quantization_config.quant_method", "fp8",
          "gptq");
@@ -215,8 +314,9 @@ TEST(MortarConfig, WhatIsNoJsonObject) {
 }
 
 TEST(MortarConfig, TheTestModelsAreRead) {
-  for (const char* name : {"dense-tied", "dense-untied", "dense-yarn", "moe", "fp8", "moe-fp8"}) {
-    const ModelConfig c = read_config(test::test_model(name));
+  for (const char* name :
+       {"dense-tied", "dense-untied", "dense-yarn", "moe", "fp8", "moe-fp8", "llama-tied", "llama-untied"}) {
+    const ModelSpec c = read_config(test::test_model(name));
     EXPECT_EQ(c.vocabulary, 384) << name;
     const GenerationConfig g = read_generation_config(test::test_model(name), c);
     EXPECT_TRUE(g.sample) << name;
@@ -225,7 +325,7 @@ TEST(MortarConfig, TheTestModelsAreRead) {
 }
 
 TEST(MortarGenerationConfig, FileDefaultsAndErrors) {
-  const ModelConfig model = parsed(dense());
+  const ModelSpec model = parsed(dense());
   const GenerationConfig g = parse_generation_config(
       R"({"do_sample": true, "eos_token_id": [151645, 151643], "temperature": 0.6, "top_k": 20, "top_p": 0.95})", "g",
       model);

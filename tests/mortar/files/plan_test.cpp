@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "host/expect_error.hpp"
@@ -13,27 +14,34 @@
 namespace mortar {
 namespace THIS_FILE {
 
-ModelConfig model(std::int64_t hidden, std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
-                  std::int64_t intermediate, bool tied) {
-  ModelConfig c;
-  c.vocabulary = 151936;
-  c.hidden = hidden;
-  c.layers = layers;
-  c.heads = heads;
-  c.kv_heads = kv_heads;
-  c.head_dim = 128;
-  c.intermediate = intermediate;
-  c.tied = tied;
-  c.max_context = 40960;
-  c.rope_theta = 1e6;
-  return c;
+using nlohmann::json;
+
+ModelSpec model(std::int64_t hidden, std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
+                std::int64_t intermediate, bool tied, const json& more = json::object()) {
+  json c = {{"architectures", {"Qwen3ForCausalLM"}},
+            {"vocab_size", 151936},
+            {"hidden_size", hidden},
+            {"num_hidden_layers", layers},
+            {"num_attention_heads", heads},
+            {"num_key_value_heads", kv_heads},
+            {"head_dim", 128},
+            {"intermediate_size", intermediate},
+            {"tie_word_embeddings", tied},
+            {"max_position_embeddings", 40960},
+            {"rms_norm_eps", 1e-6},
+            {"rope_theta", 1e6}};
+  c.update(more);
+  return parse_config(c.dump(), "config.json");
 }
-ModelConfig small() { return model(1024, 28, 16, 8, 3072, true); }
-ModelConfig large() { return model(4096, 36, 32, 8, 12288, false); }
-ModelConfig mixture() {
-  ModelConfig c = model(2048, 48, 32, 4, 6144, false);
-  c.experts = ExpertConfig{.count = 128, .per_token = 8, .intermediate = 768, .normalize = true, .dense_layers = {}};
-  return c;
+ModelSpec small() { return model(1024, 28, 16, 8, 3072, true); }
+ModelSpec large() { return model(4096, 36, 32, 8, 12288, false); }
+ModelSpec mixture() {
+  return model(2048, 48, 32, 4, 6144, false,
+               {{"architectures", {"Qwen3MoeForCausalLM"}},
+                {"num_experts", 128},
+                {"num_experts_per_tok", 8},
+                {"moe_intermediate_size", 768},
+                {"norm_topk_prob", true}});
 }
 
 TEST(MortarPlan, SizesOfPublishedModels) {
@@ -53,7 +61,7 @@ TEST(MortarPlan, SizesOfPublishedModels) {
 }
 
 TEST(MortarPlan, Fp8HalvesTheLinearLayers) {
-  ModelConfig c = large();
+  ModelSpec c = large();
   c.fp8.emplace();
   const ModelSize wide = model_size(large()), narrow = model_size(c);
   EXPECT_EQ(narrow.parameters, wide.parameters);
@@ -70,12 +78,12 @@ PlanRequest on(std::int64_t available) {
 
 /// A prompt's step dequantizes one matrix after the other: gate and up is the largest.
 TEST(MortarPlan, Fp8StepsHoldOneMatrixInBf16) {
-  ModelConfig c = large();
+  ModelSpec c = large();
   c.fp8.emplace();
   const std::int64_t dequantized = 2 * (2 * 12288) * 4096;
   EXPECT_EQ(estimate_memory(c, on(80'000'000'000)).activations,
             estimate_memory(large(), on(80'000'000'000)).activations + dequantized);
-  ModelConfig experts = mixture();
+  ModelSpec experts = mixture();
   experts.fp8.emplace();
   const std::int64_t qkv = 2 * (32 + 2 * 4) * 128 * 2048;
   EXPECT_EQ(estimate_memory(experts, on(80'000'000'000)).activations,
@@ -89,10 +97,10 @@ TEST(MortarPlan, BytesOfTheCache) {
 }
 
 TEST(MortarPlan, MoreTokensReadMoreExperts) {
-  const ModelConfig c = mixture();
+  const ModelSpec c = mixture();
   const ModelSize size = model_size(c);
   EXPECT_EQ(bytes_per_step(c, 1), size.bytes_per_step);
-  const std::int64_t rest = size.bytes_per_step - size.bytes.experts * c.experts->per_token / c.experts->count;
+  const std::int64_t rest = size.bytes_per_step - size.bytes.experts * c.mlp.experts->per_token / c.mlp.experts->count;
   const double chosen = static_cast<double>(bytes_per_step(c, 8) - rest) / static_cast<double>(size.bytes.experts);
   EXPECT_NEAR(chosen, 1 - std::pow(1 - 8.0 / 128, 8), 0.01);
   EXPECT_NEAR(static_cast<double>(bytes_per_step(c, 4096)), static_cast<double>(rest + size.bytes.experts), 3e7)
@@ -144,7 +152,7 @@ TEST(MortarPlan, WeightsThatDoNotFit) {
 }
 
 TEST(MortarPlan, SizesBeyondAllMemoryAreRejectedToo) {
-  ModelConfig c = model(1 << 18, 512, 1024, 1024, 1 << 18, false);
+  ModelSpec c = model(1 << 18, 512, 1024, 1024, 1 << 18, false);
   c.max_context = std::int64_t{1} << 30;
   PlanRequest r = on(std::int64_t{1} << 60);
   r.max_context = c.max_context;

@@ -160,17 +160,19 @@ TEST(ChunkAttention, ScoresFarAboveThoseOfTheFirstPage) {
   EXPECT_LT(c.error(c.run<kQueryTile>()), kTolerance);
 }
 
-/// A head, [2, kDepth / 2], divided by its root mean square, times `norm`, and rotated by `angle` radians per pair with
-/// the factor of YaRN; rounded once.
+/// A head, [2, kDepth / 2], divided by its root mean square, times `norm` (empty: neither), and rotated by `angle`
+/// radians per pair with the factor of YaRN; rounded once.
 constexpr double kRopeFactor = 1.25;
 std::vector<float> rotated_head(const float* head, const std::vector<float>& norm, const std::vector<double>& angle) {
   constexpr std::size_t kHalf = kDepth / 2;
   double squares = 0;
   for (int d = 0; d < kDepth; ++d) squares += double{head[d]} * double{head[d]};
-  const double scale = 1 / std::sqrt(squares / kDepth);
+  const auto normed = [&](std::size_t i) {
+    return norm.empty() ? double{head[i]} : head[i] / std::sqrt(squares / kDepth) * norm[i];
+  };
   std::vector<float> made(kDepth);
   for (std::size_t i = 0; i < kHalf; ++i) {
-    const double a = head[i] * scale * norm[i], b = head[kHalf + i] * scale * norm[kHalf + i];
+    const double a = normed(i), b = normed(kHalf + i);
     const double c = kRopeFactor * std::cos(angle[i]), s = kRopeFactor * std::sin(angle[i]);
     made[i] = static_cast<float>(bf16(static_cast<float>(a * c - b * s)));
     made[kHalf + i] = static_cast<float>(bf16(static_cast<float>(b * c + a * s)));
@@ -180,8 +182,9 @@ std::vector<float> rotated_head(const float* head, const std::vector<float>& nor
 
 /// One token at position c.chunks[0].first: its query, key and value come with the projections, of which the last two
 /// have to be in the cache afterwards, where nothing else changes. `written`: false for a token without a slot.
-/// Combined: slices that finish_one takes at once, of which the last may not exist.
-template <int Combined = 8>
+/// Combined: slices that finish_one takes at once, of which the last may not exist. Norm: HeadNorm, or NoNorm for heads
+/// without.
+template <int Combined = 8, class Norm = HeadNorm>
 void expect_one_token(Case& c, bool written = true) {
   constexpr int kGroup = kHeads / kKvHeads, kHalf = kDepth / 2, kKeys = 32, kSlices = 8;
   const Chunk& chunk = c.chunks[0];
@@ -205,21 +208,29 @@ void expect_one_token(Case& c, bool written = true) {
   const auto pages = [](const Tensor<bf16, 4>& cache) {
     return cache.reshape({kKvHeads, kPages, kPage, kDepth}).permute<1, 0, 2, 3>();
   };
-  const auto q_weights = Case::normals(random, kDepth), k_weights = Case::normals(random, kDepth);
+  auto q_weights = Case::normals(random, kDepth), k_weights = Case::normals(random, kDepth);
   const Dims<2> halves({std::int64_t{2}, std::int64_t{kHalf}});
-  const auto q_norm = Case::tensor(q_weights, halves), k_norm = Case::tensor(k_weights, halves);
+  const auto argument = [&](std::vector<float>& weights) {
+    if constexpr (has_norm<Norm>) {
+      return Case::tensor(weights, halves);
+    } else {
+      weights.clear();
+      return false;
+    }
+  };
+  const auto q_norm = argument(q_weights), k_norm = argument(k_weights);
   const auto rotation = from(angles, {1, 2, kHalf}).sync();
   const auto lengths = Case::numbers({static_cast<i32>(chunk.first + 1)}), slots = Case::numbers({written ? slot : -1});
   const auto table = Case::numbers(chunk.pages);
   ASSERT_EQ(chunk.pages.size() * kPage / kKeys, std::size_t{kSlices});
   const auto [parts, tops, shares] =
-      kernel<attend_slice<bf16, kKeys, kHalf>>(
+      kernel<attend_slice<bf16, kKeys, kHalf, Norm>>(
           full<f32>({kKvHeads, kSlices, kGroup, kDepth}, 777.0f), full<f32>({kKvHeads, kSlices, kGroup}, 777.0f),
           full<f32>({kKvHeads, kSlices, kGroup}, 777.0f), qkv, q_norm, rotation, pages(keys), pages(values),
           table.reshape({1, static_cast<std::int64_t>(chunk.pages.size())}), lengths, kScale, 0.0f)
           .sync();
   const auto o =
-      kernel<finish_one<bf16, Combined, kHalf / kGroup / 2, kHalf>>(
+      kernel<finish_one<bf16, Combined, kHalf / kGroup / 2, kHalf, Norm>>(
           full<bf16>({kKvHeads, kGroup, 2, kHalf}, bf16(777.0f)), mut(keys), mut(values), qkv, q_norm, k_norm, rotation,
           slots, parts, tops, shares, static_cast<float>(kScale * kRopeFactor * kRopeFactor), 0.0f)
           .sync();
@@ -268,6 +279,12 @@ TEST(OneToken, EqualsFloat64AtRandomPositionsInRandomPages) {
     SCOPED_TRACE(seed);
     Case c({{first, 1, pages}}, seed + 300);
     expect_one_token(c);
+  }
+}
+TEST(OneToken, HeadsWithoutNormsEqualFloat64) {
+  for (const std::int64_t first : {0, 31, 64, 130, 255}) {
+    Case c({{first, 1, {6, 2, 9, 4}}}, static_cast<unsigned>(first) + 50);
+    expect_one_token<8, NoNorm>(c);
   }
 }
 TEST(OneToken, FewerSlicesThanAreCombinedAtOnce) {

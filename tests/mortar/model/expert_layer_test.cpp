@@ -29,7 +29,7 @@ constexpr std::int64_t kTokens = kernels::kMoeRows + 6;
 constexpr std::int64_t kTokenCounts[] = {1, 2, 3, 5, 8, 9, 16, 33, 64, kTokens};
 constexpr float kEpsilon = 1e-6f;
 
-ModelConfig one_layer(bool fp8) {
+ModelSpec one_layer(bool fp8) {
   nlohmann::json config = nlohmann::json::parse(test::read_file(
       std::filesystem::path(MORTAR_TEST_DATA) / "../../../bench/mortar/configs/Qwen3-30B-A3B/config.json"));
   config["num_hidden_layers"] = 1, config["vocab_size"] = 64, config["eos_token_id"] = 0;
@@ -103,12 +103,12 @@ class ExpertLayer : public ::testing::TestWithParam<bool> {
     for (f32& scale : scales) scale *= factor(random_);
     m.scales = from(scales, m.scales.dims()).sync();
   }
-  std::int64_t per_token() const { return config_.experts->per_token; }
+  std::int64_t per_token() const { return config_.mlp.experts->per_token; }
 
   /// The layer's result for the first `n` tokens.
   std::vector<bf16> layer(std::int64_t n, const Numerics& numerics, RouterObserver& observer) {
     const auto x = x_.slice<0>(0, n);
-    return host(experts(x, Norm{norm_, kEpsilon}, mlp(), *config_.experts, numerics, &observer).sync()).sync();
+    return host(experts(x, Norm{norm_, kEpsilon}, mlp(), *config_.mlp.experts, numerics, &observer).sync()).sync();
   }
   std::vector<double> normed(std::int64_t token) const {
     const std::vector<bf16> row = host(x_.slice<0>(token, token + 1)).sync(), weight = host(norm_).sync();
@@ -131,9 +131,9 @@ class ExpertLayer : public ::testing::TestWithParam<bool> {
         const auto pair = static_cast<std::size_t>(token * per_token() + slot);
         const std::int64_t expert = routing.chosen[pair];
         std::vector<double> h;
-        for (std::int64_t i = 0; i < config_.experts->intermediate; ++i) {
+        for (std::int64_t i = 0; i < config_.mlp.experts->intermediate; ++i) {
           const double gate = gate_up.dot(expert, i, row);
-          h.push_back(gate / (1 + std::exp(-gate)) * gate_up.dot(expert, config_.experts->intermediate + i, row));
+          h.push_back(gate / (1 + std::exp(-gate)) * gate_up.dot(expert, config_.mlp.experts->intermediate + i, row));
         }
         for (std::size_t i = 0; i < sum.size(); ++i)
           sum[i] += double{routing.weights[pair]} * down.dot(expert, static_cast<std::int64_t>(i), h);
@@ -188,7 +188,7 @@ class ExpertLayer : public ::testing::TestWithParam<bool> {
   }
 
   std::mt19937 random_{11};
-  ModelConfig config_;
+  ModelSpec config_;
   Weights weights_;
   Tensor<bf16, 2> x_;
   Tensor<bf16, 1> norm_;
@@ -196,21 +196,21 @@ class ExpertLayer : public ::testing::TestWithParam<bool> {
 };
 
 TEST_P(ExpertLayer, EachTokenHasOtherExperts) {
-  const std::int64_t count = config_.experts->count;
+  const std::int64_t count = config_.mlp.experts->count;
   auto routing = routing_with([&](auto token, auto slot) { return (token * 11 + slot * 37 + 3) % count; });
   expect_experts(routing);
 }
 
 /// More pairs of each than a block of places has, and most experts are chosen by none.
 TEST_P(ExpertLayer, AllTokensHaveTheSameExperts) {
-  const std::int64_t count = config_.experts->count;
+  const std::int64_t count = config_.mlp.experts->count;
   auto routing = routing_with([&](auto, auto slot) { return count - 1 - slot * slot; });
   expect_experts(routing);
 }
 
 /// One expert has all tokens, others one, some or none.
 TEST_P(ExpertLayer, ExpertsHaveFewOrManyTokens) {
-  const std::int64_t count = config_.experts->count;
+  const std::int64_t count = config_.mlp.experts->count;
   auto routing = routing_with([&](auto token, auto slot) {
     if (slot == token % 3) return std::int64_t{5};
     return 6 + (token / (1 + slot) * 8 + slot) % (count - 6);
@@ -244,7 +244,7 @@ TEST_P(ExpertLayer, RoutersChooseTheLargestScores) {
       std::vector<int> largest = record.seen.ranked(token);
       largest.resize(static_cast<std::size_t>(per_token()));
       ASSERT_EQ(record.seen.chosen_for(token), largest) << "token " << token;
-      const std::vector<float> weights = record.seen.weights_of(token, largest, config_.experts->normalize);
+      const std::vector<float> weights = record.seen.weights_of(token, largest, config_.mlp.experts->normalize);
       for (std::size_t slot = 0; slot < weights.size(); ++slot)
         ASSERT_NEAR(record.seen.weights[static_cast<std::size_t>(token * per_token()) + slot], weights[slot], 1e-5f);
     }

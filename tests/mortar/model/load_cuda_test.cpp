@@ -38,7 +38,7 @@ TEST(MortarLoadCuda, ThroughPinnedBuffers) {
     fake::FakeGpu gpu(driver);
     const tessera::Device device = gpu.device();
     const auto folder = test::test_model("moe");
-    const ModelConfig model = read_config(folder);
+    const ModelSpec model = read_config(folder);
     const Checkpoint checkpoint(folder);
     for (int round = 0; round < 3; ++round) {
       const Weights w = load_weights(model, checkpoint, device, {.progress = {}, .threads = 2});

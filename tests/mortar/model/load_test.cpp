@@ -68,7 +68,7 @@ void expect_matrix(const M& m, const Checkpoint& c, std::vector<std::string> mod
   EXPECT_EQ(values_of(m.scales), joined(c, scales)) << modules[0];
 }
 
-void expect_weights(const Weights& w, const ModelConfig& model, const Checkpoint& c) {
+void expect_weights(const Weights& w, const ModelSpec& model, const Checkpoint& c) {
   EXPECT_EQ(values_of(w.embedding), from_file(c, "model.embed_tokens.weight"));
   EXPECT_EQ(values_of(w.final_norm), from_file(c, "model.norm.weight"));
   EXPECT_EQ(w.tied, model.tied);
@@ -79,18 +79,20 @@ void expect_weights(const Weights& w, const ModelConfig& model, const Checkpoint
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
     EXPECT_EQ(values_of(l.attention_norm), from_file(c, prefix + "input_layernorm.weight"));
     EXPECT_EQ(values_of(l.mlp_norm), from_file(c, prefix + "post_attention_layernorm.weight"));
-    EXPECT_EQ(values_of(l.query_norm), from_file(c, prefix + "self_attn.q_norm.weight"));
-    EXPECT_EQ(values_of(l.key_norm), from_file(c, prefix + "self_attn.k_norm.weight"));
+    if (model.attention.head_norms) {
+      EXPECT_EQ(values_of(l.query_norm), from_file(c, prefix + "self_attn.q_norm.weight"));
+      EXPECT_EQ(values_of(l.key_norm), from_file(c, prefix + "self_attn.k_norm.weight"));
+    }
     expect_matrix(l.qkv, c, {prefix + "self_attn.q_proj", prefix + "self_attn.k_proj", prefix + "self_attn.v_proj"});
     EXPECT_EQ(l.qkv.is_fp8, model.fp8.has_value());
     expect_matrix(l.output, c, {prefix + "self_attn.o_proj"});
-    if (!model.experts) {
+    if (!model.mlp.experts) {
       expect_matrix(l.dense->gate_up, c, {prefix + "mlp.gate_proj", prefix + "mlp.up_proj"});
       expect_matrix(l.dense->down, c, {prefix + "mlp.down_proj"});
       continue;
     }
     std::vector<std::string> gate_up, down;
-    for (std::int64_t e = 0; e < model.experts->count; ++e) {
+    for (std::int64_t e = 0; e < model.mlp.experts->count; ++e) {
       const std::string expert = prefix + "mlp.experts." + std::to_string(e) + ".";
       gate_up.insert(gate_up.end(), {expert + "gate_proj", expert + "up_proj"});
       down.push_back(expert + "down_proj");
@@ -100,16 +102,17 @@ void expect_weights(const Weights& w, const ModelConfig& model, const Checkpoint
     expect_matrix(l.experts->down, c, down);
     const auto dims =
         l.experts->gate_up.is_fp8 ? l.experts->gate_up.quantized.dims() : l.experts->gate_up.values.dims();
-    EXPECT_EQ(dims, (tessera::Dims<3>({model.experts->count, 2 * model.experts->intermediate, model.hidden})));
+    EXPECT_EQ(dims, (tessera::Dims<3>({model.mlp.experts->count, 2 * model.mlp.experts->intermediate, model.hidden})));
   }
 }
 
 class MortarLoad : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Models, MortarLoad, testing::Values("dense-tied", "dense-untied", "moe", "fp8", "moe-fp8"));
+INSTANTIATE_TEST_SUITE_P(Models, MortarLoad,
+                         testing::Values("dense-tied", "dense-untied", "moe", "fp8", "moe-fp8", "llama-untied"));
 
 TEST_P(MortarLoad, EveryElementArrives) {
   const auto folder = test::test_model(GetParam());
-  const ModelConfig model = read_config(folder);
+  const ModelSpec model = read_config(folder);
   Weights mapped;
   {
     const Checkpoint checkpoint(folder);
@@ -151,7 +154,7 @@ TEST(MortarLoad, AnotherHeadThanTheEmbeddingIsUsed) {
 TEST(MortarLoad, ADeviceWithMemoryOfItsOwn) {
   tessera::runtime::FarDevice far;
   const auto folder = test::test_model("dense-tied");
-  const ModelConfig model = read_config(folder);
+  const ModelSpec model = read_config(folder);
   const Checkpoint checkpoint(folder);
   const Weights w = load_weights(model, checkpoint, Device(far));
   EXPECT_EQ(w.embedding.device(), Device(far));
@@ -168,7 +171,7 @@ TEST(MortarLoad, DataAtOddAddresses) {
   std::uint64_t length = 0;
   for (std::size_t i = 8; i-- > 0;) length = length << 8 | static_cast<unsigned char>(file[i]);
   folder.write("model.safetensors", test::tensor_file(file.substr(8, length) + " ", file.substr(8 + length)));
-  const ModelConfig model = read_config(folder.path());
+  const ModelSpec model = read_config(folder.path());
   const Checkpoint checkpoint(folder.path());
   ASSERT_EQ(checkpoint.find("model.norm.weight")->tensor->begin % 2, 1u);
   expect_weights(load_weights(model, checkpoint, Device::cpu()), model, Checkpoint(test::test_model("fp8")));
@@ -176,7 +179,7 @@ TEST(MortarLoad, DataAtOddAddresses) {
 
 TEST(MortarLoad, ProgressEndsWithAllBytes) {
   const auto folder = test::test_model("moe-fp8");
-  const ModelConfig model = read_config(folder);
+  const ModelSpec model = read_config(folder);
   const Checkpoint checkpoint(folder);
   LoadProgress last;
   int calls = 0;
@@ -194,7 +197,7 @@ struct Stop {};
 
 TEST(MortarLoad, WhatTheCallbackThrowsEndsLoading) {
   const auto folder = test::test_model("dense-tied");
-  const ModelConfig model = read_config(folder);
+  const ModelSpec model = read_config(folder);
   const Checkpoint checkpoint(folder);
   const auto before = tessera::memory_stats(Device::cpu()).in_use;
   const LoadOptions options{.progress = [](const LoadProgress&) { throw Stop{}; }, .threads = 2};
@@ -208,7 +211,7 @@ TEST(MortarLoad, WhatTheCallbackThrowsEndsLoading) {
 /// A file that became shorter after it was verified.
 TEST(MortarLoad, AFileThatCannotBeReadAnyMore) {
   const test::Folder folder("dense-untied");
-  const ModelConfig model = read_config(folder.path());
+  const ModelSpec model = read_config(folder.path());
   const Checkpoint checkpoint(folder.path());
   for (const auto& file : checkpoint.files()) std::filesystem::resize_file(file->path(), 4096);
   EXPECT_ERROR(ModelError, (void)model::load_staged(model, checkpoint, Device::cpu(), {}), ".safetensors",
@@ -217,7 +220,7 @@ TEST(MortarLoad, AFileThatCannotBeReadAnyMore) {
 
 TEST(MortarLoad, TooLittleMemoryIsACapacityError) {
   const auto folder = test::test_model("dense-tied");
-  const ModelConfig model = read_config(folder);
+  const ModelSpec model = read_config(folder);
   const auto in_use = tessera::memory_stats(Device::cpu()).in_use;
   tessera::set_memory_limit(Device::cpu(), in_use + 100'000);
   EXPECT_LE(device_memory(Device::cpu()).available, 100'000);
@@ -234,7 +237,7 @@ double deviation_of(const std::vector<float>& values) {
 }
 
 TEST(MortarRandomWeights, ScaledAndTheSameForTheSameSeed) {
-  const ModelConfig model = read_config(test::test_model("moe-fp8"));
+  const ModelSpec model = read_config(test::test_model("moe-fp8"));
   const Weights w = random_weights(model, 7, Device::cpu()), same = random_weights(model, 7, Device::cpu()),
                 other = random_weights(model, 8, Device::cpu());
   EXPECT_EQ(values_of(w.embedding), values_of(same.embedding));

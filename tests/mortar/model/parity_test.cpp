@@ -113,7 +113,8 @@ TEST_P(MortarParity, GreedyTokensAgreeUntilTheFirstCloseDecision) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MortarParity,
-                         testing::Values("dense-tied", "dense-untied", "dense-yarn", "moe", "fp8", "moe-fp8"));
+                         testing::Values("dense-tied", "dense-untied", "dense-yarn", "moe", "fp8", "moe-fp8",
+                                         "llama-tied", "llama-untied"));
 
 }  // namespace THIS_FILE
 }  // namespace mortar::test

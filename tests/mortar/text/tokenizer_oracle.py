@@ -18,6 +18,7 @@ from oracle import Failures, ask, need
 
 (tokenizers,) = need("tokenizers")
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")
 
@@ -100,6 +101,20 @@ def compare_decode(program, folder, count, seed, failures):
             failures.add(request, expected, answer)
 
 
+def llama_folder(data, temporary):
+    """The small vocabulary as Llama 3 has it: its expression, no normalization, pieces that are tokens are not divided."""
+    data["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = LLAMA
+    data["normalizer"] = None
+    data["model"]["ignore_merges"] = True
+    free = max(token["id"] for token in data["added_tokens"]) + 1
+    for i, token in enumerate(["000", "123", "\u0120\u0120", "zq", "\u0120theand", "IT"]):  # that no merges lead to
+        data["model"]["vocab"].setdefault(token, free + i)
+    folder = temporary / "llama"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(json.dumps(data))
+    return folder
+
+
 def folders(arguments, temporary):
     small = ROOT / "tests" / "mortar" / "data" / "small_tokenizer"
     yield small
@@ -109,6 +124,7 @@ def folders(arguments, temporary):
     marks.mkdir()
     (marks / "tokenizer.json").write_text(json.dumps(data))
     yield marks
+    yield llama_folder(data, temporary)
     if arguments.folder:
         yield pathlib.Path(arguments.folder)
         return

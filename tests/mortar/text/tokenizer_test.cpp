@@ -40,6 +40,50 @@ TEST(MortarTokenizer, EqualsHuggingFace) {
   for (const auto& c : cases) EXPECT_EQ(small().encode(c["text"].get<std::string>()), c["ids"].get<Ids>()) << c["text"];
 }
 
+const std::string kLlama = MORTAR_TEST_DATA "/models/llama-tied";
+
+// Up to three digits are a piece, pieces that are tokens are not divided, and a token begins each text
+// (scripts/mortar/make_test_models.py).
+TEST(MortarTokenizer, LlamaEqualsHuggingFace) {
+  const Tokenizer llama = Tokenizer::load(kLlama);
+  const auto cases = ordered_json::parse(text::read_text(kLlama + "/golden/tokens.json"));
+  ASSERT_GE(cases.size(), 15u);
+  for (const auto& c : cases)
+    EXPECT_EQ(llama.encode_document(c["text"].get<std::string>()), c["ids"].get<Ids>()) << c["text"];
+  const TokenId begin = llama.find("<|begin_of_text|>").value();
+  EXPECT_EQ(llama.beginning(), Ids{begin});
+  EXPECT_EQ(llama.encode("xyzzy"), Ids{llama.find("xyzzy").value()}) << "no merges lead to it";
+  EXPECT_EQ(llama.encode("<|begin_of_text|>"), Ids{begin}) << "encode() adds nothing";
+  EXPECT_TRUE(small().beginning().empty());
+  EXPECT_EQ(small().encode_document("Hello world"), small().encode("Hello world"));
+}
+
+TEST(MortarTokenizer, TemplatesOfTextsAreChecked) {
+  const auto expect = [](const char* pointer, const char* value, const char* message) {
+    auto json = ordered_json::parse(text::read_text(kLlama + "/tokenizer.json"));
+    json[ordered_json::json_pointer(pointer)] = ordered_json::parse(value);
+    std::string found;
+    try {
+      (void)Tokenizer::parse(json.dump(), "F");
+    } catch (const ModelError& e) { found = e.message(); }
+    if (*message == '\0')
+      EXPECT_EQ(found, "") << pointer;
+    else
+      EXPECT_NE(found.find(message), found.npos) << pointer << ": " << found;
+  };
+  const std::string part = "/post_processor/processors/1";
+  expect((part + "/single/0/SpecialToken/type_id").c_str(), "1", "");
+  expect((part + "/single").c_str(), R"([{"Sequence": {"id": "A", "type_id": 0}}])", "");
+  expect((part + "/single").c_str(), "[]", "post_processor.processors[1].single: expected tokens and the sequence");
+  expect((part + "/single").c_str(), R"([{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "<|begin_of_text|>"}}])",
+         "expected tokens before the text alone, found one behind it");
+  expect((part + "/single/1/Sequence/id").c_str(), "\"B\"", "expected \"A\"");
+  expect((part + "/special_tokens").c_str(), "{}", "special_tokens: expected the ids of \"<|begin_of_text|>\"");
+  expect((part + "/special_tokens/<|begin_of_text|>/ids/0").c_str(), "100000",
+         "post_processor: expected ids of tokens, found 100000");
+  expect((part + "/type").c_str(), "\"BertProcessing\"", "post_processor.processors[1].type");
+}
+
 TEST(MortarTokenizer, FindsAddedTokensOnlyWhereAsked) {
   const TokenId end = small().find("<|im_end|>").value();
   EXPECT_EQ(small().encode("<|im_end|>"), Ids{end});
@@ -169,14 +213,16 @@ INSTANTIATE_TEST_SUITE_P(
         Edit{"/pre_tokenizer/type", "\"Whitespace\"", "pre_tokenizer.type: expected \"Sequence\""},
         Edit{"/pre_tokenizer/pretokenizers", "[]", "pre_tokenizer: expected a sequence of Split and ByteLevel"},
         Edit{"/pre_tokenizer/pretokenizers/0/pattern/Regex", "\"\\\\s+\"",
-             "pattern.Regex: expected the expression of Qwen2 and Qwen3"},
+             "pattern.Regex: expected the expression of Qwen2 and Qwen3, of Qwen3.5 or of Llama 3"},
         Edit{"/pre_tokenizer/pretokenizers/0/pattern", "{\"String\": \" \"}", "pattern.String: expected no such field"},
         Edit{"/pre_tokenizer/pretokenizers/0/behavior", "\"Removed\"", "behavior: expected \"Isolated\""},
         Edit{"/pre_tokenizer/pretokenizers/0/invert", "true", "invert: expected false"},
         Edit{"/pre_tokenizer/pretokenizers/1/add_prefix_space", "true", "add_prefix_space: expected false"},
         Edit{"/pre_tokenizer/pretokenizers/1/use_regex", "true", "use_regex: expected false"},
         Edit{"/pre_tokenizer/pretokenizers/1/trim_offsets", "true", nullptr}, Edit{"/post_processor", "null", nullptr},
-        Edit{"/post_processor/type", "\"TemplateProcessing\"", "post_processor.type: expected \"ByteLevel\""},
+        Edit{"/post_processor/type", "\"TemplateProcessing\"",
+             "post_processor.single: expected tokens and the sequence"},
+        Edit{"/post_processor/type", "\"RobertaProcessing\"", "post_processor.type: expected \"ByteLevel\""},
         Edit{"/decoder", "null", "decoder: expected an object"},
         Edit{"/decoder", nullptr, "decoder: expected an object of type ByteLevel"},
         Edit{"/added_tokens/0/lstrip", "true", "added_tokens[0].lstrip: expected false"},

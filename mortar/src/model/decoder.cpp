@@ -1,5 +1,5 @@
-// Qwen3: the layers, in the order of the paper.
-#include "model/qwen3.hpp"
+// The layers of a decoder, in the order of their computation.
+#include "model/decoder.hpp"
 
 #include "model/attention.hpp"
 #include "tessera/kernels/embedding.hpp"
@@ -36,7 +36,8 @@ Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cac
 Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, bool decode, Tensor<bf16, 2> x) {
   const Norm norm{w.mlp_norm, net.epsilon()};
   const Numerics numerics = numerics_of(net, decode);
-  if (w.experts) co_return co_await experts(x.view(), norm, *w.experts, *net.config.experts, numerics, net.observer);
+  if (w.experts)
+    co_return co_await experts(x.view(), norm, *w.experts, *net.config.mlp.experts, numerics, net.observer);
   const auto h = co_await normed_gates(x.view(), norm, w.dense->gate_up, numerics);
   co_return co_await linear_add(h.view(), w.dense->down, x.view(), numerics);
 }

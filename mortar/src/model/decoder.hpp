@@ -1,4 +1,4 @@
-// Qwen3: the forward pass of one step, as a flow over kernels.
+// The forward pass of one step, as a flow over kernels: what the spec of the model says.
 #pragma once
 #include <vector>
 
@@ -35,7 +35,7 @@ struct Step {
 
 /// The parts of a model that the forward pass reads.
 struct Network {
-  ModelConfig config;
+  ModelSpec config;
   Weights weights;
   tessera::Tensor<tessera::f32, 1> frequencies;  ///< [head_dim / 2]: rotation per position (rope_angles)
   float rope_factor = 1;

@@ -1,0 +1,24 @@
+// What the decoders of Hugging Face transformers have in common in their config.json: names, bounds, spellings.
+#pragma once
+#include <optional>
+
+#include "files/json_file.hpp"
+#include "mortar/config.hpp"
+
+namespace mortar::architectures {
+
+/// What a config.json of an architecture may leave out.
+struct Defaults {
+  bool heads = false;              ///< head_dim is hidden_size / num_attention_heads, and every head has its own key
+  std::optional<double> rope_base; /**< rope_theta */
+};
+
+/// Sizes, attention with its rotation, dense MLP, norms and ids; RoPE scaling of each supported kind. The scale of
+/// attention is 1 / sqrt(head_dim). Throws ModelError for fields that are missing, out of bounds or not supported.
+ModelSpec read_decoder(const files::Fields& config, const Defaults& defaults);
+/// The mixture of experts of Qwen3 and its like.
+ExpertSpec read_experts(const files::Fields& config, std::int64_t layers);
+/// quantization_config: FP8, if there is one. To be called last, because it depends on all sizes.
+void read_quantization(const files::Fields& config, ModelSpec& spec);
+
+}  // namespace mortar::architectures

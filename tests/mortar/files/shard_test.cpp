@@ -14,7 +14,7 @@
 #include "mortar/files/model_files.hpp"
 
 namespace mortar::files {
-namespace {
+namespace THIS_FILE {
 
 using nlohmann::json;
 
@@ -268,5 +268,5 @@ TEST(MortarTensorTable, IsWhatFilesHave) {
             "model.layers.3.mlp.experts.17.up_proj");
 }
 
-}  // namespace
+}  // namespace THIS_FILE
 }  // namespace mortar::files

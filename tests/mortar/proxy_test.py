@@ -357,7 +357,7 @@ class Replicas:
         with contextlib.ExitStack() as stack:
             taken = [stack.enter_context(socket.socket()) for _ in range(2)]
             for s in taken:
-                s.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else will
+                s.bind(("127.0.0.1", 0))  # held, and without a listener
             ports = [s.getsockname()[1] for s in taken]
             for shape, count in (("replicas", 2), ("one", 1)):
                 self.check_no_server(shape, ports[:count])

@@ -1,3 +1,4 @@
+// Sums by element type.
 #include "mesh/add_elements.hpp"
 
 #include <cstring>
@@ -52,7 +53,7 @@ void add_elements(ElementType element, std::span<const std::byte* const> parts, 
     break;
 #include "tessera/base/element_types.def"
   }
-  throw InternalError("sums of an element type that can_add() refuses");
+  throw InternalError("sums of an element type that can_add() rejects");
 }
 
 }  // namespace tessera::mesh

@@ -1,4 +1,4 @@
-// Sums of the ranks' elements, in the order of the ranks: the same bits whoever adds.
+// Sums of the ranks' elements, in the order of the ranks: the same bits on every rank.
 #pragma once
 #include <cstddef>
 #include <cstdint>

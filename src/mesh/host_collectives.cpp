@@ -1,3 +1,4 @@
+// The collectives of one member: what it gives to the others, and what it makes of what it gets.
 #include "mesh/host_collectives.hpp"
 
 #include <algorithm>

@@ -89,7 +89,7 @@ class CollectiveWork final : public runtime::Launchable {
       : line_(std::move(line)), head_(head), places_(std::move(places)) {}
 
   void launch(const runtime::LaunchContext& context) const override {
-    if (context.immediate && line_->exchange().members() > 1) refuse_default_stream();
+    if (context.immediate && line_->exchange().members() > 1) reject_default_stream();
     std::vector<const std::byte*> in;
     std::vector<std::byte*> out;
     const auto storage = [&](int access) -> runtime::Storage& {
@@ -115,7 +115,7 @@ class CollectiveWork final : public runtime::Launchable {
   }
 
  private:
-  [[noreturn]] void refuse_default_stream() const {
+  [[noreturn]] void reject_default_stream() const {
     const MeshError error(
         concat(head_.label,
                " in a graph that is replayed on the default stream of the CPU: all threads share that stream, "

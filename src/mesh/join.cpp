@@ -72,7 +72,7 @@ Joined join_gpus(const mesh::ProcessRanks& ranks, SourceLocation where) {
   return {std::move(communicator), std::move(streams), meeting};
 }
 
-/// A TCP port of this machine that nobody uses now.
+/// A TCP port of this machine that no process uses now.
 int free_port() {
   const int s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

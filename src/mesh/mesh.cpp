@@ -1,3 +1,4 @@
+// The handle of a mesh: its ranks, their devices and streams, and what is checked before an operation is built.
 #include "tessera/mesh/mesh.hpp"
 
 #include "mesh/mesh_state.hpp"

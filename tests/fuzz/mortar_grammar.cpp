@@ -1,5 +1,6 @@
 // Structured answers: schemas, expressions, choices and tools from clients, and the answers that they lead to.
 #include <ctime>
+#include <memory>
 
 #include "fuzz/fuzz.hpp"
 #include "fuzz/small_tokenizer.hpp"

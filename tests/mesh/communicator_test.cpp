@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -132,7 +135,7 @@ TEST_P(HostCollectives, EveryElementType) {
 INSTANTIATE_TEST_SUITE_P(MembersAndRanks, HostCollectives,
                          ::testing::Values(Case{1, 1}, Case{1, 4}, Case{2, 1}, Case{3, 1}, Case{2, 3}, Case{5, 2}));
 
-// Numbers whose sum depends on the order: the order of the ranks, whoever adds them.
+// Numbers whose sum depends on the order: the order of the ranks, whichever member adds them.
 TEST(HostCollectivesOrder, TheSameBitsHoweverRanksAreSpread) {
   constexpr int kRanks = 12;
   constexpr std::size_t kCount = 203;

@@ -47,7 +47,7 @@ void both(Mut<f32, 1, B> y, Mut<f32, 1, B> z, In<f32, dyn, dyn> x, In<f32, dyn, 
 }
 
 template <int B>
-void refused(Mut<f32, 1, B> y) {
+void rejected(Mut<f32, 1, B> y) {
   check(sum(y.load(), axis<1>) > 1.0f, "the sum is above one");
   y.store(y.load());
 }
@@ -207,7 +207,7 @@ TEST(Mesh, AReplayWhoseOperandHasFailedIsTold) {
     const Stream own = mesh.stream(mesh.first_rank());
     auto flow = [](Mesh m, Tensor<f32, 2>& x) -> Flow<Tensor<f32, 2>> {
       auto s = co_await shard(x, axis<0>, m);
-      s = co_await kernel<refused<64>>(std::move(s));
+      s = co_await kernel<rejected<64>>(std::move(s));
       co_return co_await (co_await all_gather(std::move(s))).local(m.first_rank());
     };
     auto graph = capture([&](Tensor<f32, 2>& t) { return flow(mesh, t); }, ones<f32>({2, 64}).sync());
@@ -221,7 +221,7 @@ TEST(Mesh, AReplayWhoseOperandHasFailedIsTold) {
   });
 }
 
-TEST(Mesh, WhatDoesNotFitIsRefusedAndNothingIsLost) {
+TEST(Mesh, WhatDoesNotFitIsRejectedAndNothingIsLost) {
   const Mesh mesh = Mesh::cpu(4), other = Mesh::cpu(4);
   auto x = random::normal<f32>({8, 64}, 1).sync();
   auto s = shard(x, axis<0>, mesh).sync();
@@ -231,7 +231,7 @@ TEST(Mesh, WhatDoesNotFitIsRefusedAndNothingIsLost) {
   auto o = shard(x, axis<0>, other).sync();
   EXPECT_ERROR(ShapeError, static_cast<void>(kernel<scaled<64>>(std::move(o), 1.0f, s)), "tensors of one mesh",
                "mesh_test.cpp");
-  EXPECT_EQ(values(all_gather(o).sync()), before) << "what was given to a refused launch is still there";
+  EXPECT_EQ(values(all_gather(o).sync()), before) << "what was given to a rejected launch is still there";
   EXPECT_ERROR(ShapeError, static_cast<void>(kernel<scaled<64>>.blocks(1)(empty_like(s), 1.0f, s)), "blocks");
   EXPECT_EQ(values(all_gather(s).sync()), before);
   EXPECT_ERROR(BorrowError, static_cast<void>(kernel<scaled<64>>(std::move(s), 1.0f, s)), "same storage",
@@ -264,7 +264,7 @@ TEST(Mesh, AFailedOperandIsToldToTheOthers) {
       EXPECT_ERROR(MeshError, static_cast<void>(all_gather(s).sync()), "rank 1: could not take part in all_gather");
       return;
     }
-    s = kernel<refused<64>>(std::move(s)).on(Stream(Device::cpu()));
+    s = kernel<rejected<64>>(std::move(s)).on(Stream(Device::cpu()));
     EXPECT_THROW(static_cast<void>(all_gather(s).sync()), DeviceError);
   });
 }

@@ -1,5 +1,6 @@
 // Running the ranks of a mesh as threads of a test.
 #pragma once
+#include <exception>
 #include <functional>
 #include <thread>
 #include <vector>

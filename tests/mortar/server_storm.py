@@ -280,7 +280,7 @@ def run(options, folder):
     require(state["failed"] == 0, "requests have failed")
     require(state["held_pages"] == 0, f"{state['held_pages']} pages of the cache are lost")
     require(state["finished"] >= storm.counts[200] > 0 and state["rejected"] >= storm.counts[503], "counters are not those of the clients")
-    require(state["cancelled"] > 0, "nobody has left")
+    require(state["cancelled"] > 0, "no client has left")
     require(max(storm.waits) <= options.patience, f"a request has waited {max(storm.waits)} s")
     require(first_answer(server, "last") == answer, "the first answer comes not again")
     time.sleep(0.2)

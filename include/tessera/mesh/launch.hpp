@@ -98,7 +98,7 @@ struct SpreadArgument<P, false> : SpreadRead<P> {
 };
 
 /// The ranks' launches borrow the parts of a given tensor, which the operation owns and returns: nothing is lost where
-/// a later rank's launch is refused.
+/// a later rank's launch is rejected.
 template <class P>
   requires(Placed<P>::ok)
 struct SpreadArgument<P, true> {

@@ -88,9 +88,9 @@ namespace detail {
 
 /// The number of a mesh's parts, as templates need it.
 int ranks_of(const Mesh& mesh) noexcept;
-/// The stream for work of local rank `index` (from 0) of an operation that was put on `given`: that one while it is being
-/// captured, and for the first rank if it is a stream of the rank's device other than the default one; else the rank's
-/// own. Throws DeviceError if `given` is captured and the rank is on another device.
+/// The stream for work of local rank `index` (from 0) of an operation that was put on `given`: that one while it is
+/// being captured, and for the first rank if it is a stream of the rank's device other than the default one; else the
+/// rank's own. Throws DeviceError if `given` is captured and the rank is on another device.
 Stream stream_of_rank(const Mesh& mesh, int index, const Stream& given, SourceLocation where);
 /// Throws ShapeError unless both are the same mesh.
 void check_same_mesh(const Mesh& a, const Mesh& b, const char* what, SourceLocation where);

@@ -17,7 +17,7 @@ using files::rows_by;
 using files::Unit;
 
 // clang-format off
-constexpr files::TensorRow kRows[] = {
+constexpr files::TensorRow kLlamaRows[] = {
   // name                                          role           rows          columns       elements where   ranks have
   {"model.embed_tokens",                            Embedding,     Vocabulary,   Hidden,       Bf16,   Always, rows_by(Unit::Vocabulary)},
   {"model.layers.{layer}.input_layernorm",          AttentionNorm, One,          Hidden,       Bf16,   Always, kReplicated},
@@ -33,11 +33,11 @@ constexpr files::TensorRow kRows[] = {
   {"lm_head",                                       LmHead,        Vocabulary,   Hidden,       Bf16,   Untied, rows_by(Unit::Vocabulary)},
 };
 // clang-format on
-constexpr files::TensorTable kTensors{kRows};
+constexpr files::TensorTable kLlamaTensors{kLlamaRows};
 
 ModelSpec read(const files::Fields& config) {
   ModelSpec spec = read_decoder(config, {.heads = true, .rope_base = 1e4});
-  spec.tensors = &kTensors;
+  spec.tensors = &kLlamaTensors;
   read_quantization(config, spec);
   return spec;
 }

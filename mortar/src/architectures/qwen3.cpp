@@ -16,7 +16,7 @@ using files::rows_by;
 using files::Unit;
 
 // clang-format off
-constexpr files::TensorRow kRows[] = {
+constexpr files::TensorRow kQwen3Rows[] = {
   // name                                                role           rows                columns             elements where         ranks have
   {"model.embed_tokens",                                  Embedding,     Vocabulary,         Hidden,             Bf16,   Always,       rows_by(Unit::Vocabulary)},
   {"model.layers.{layer}.input_layernorm",                AttentionNorm, One,                Hidden,             Bf16,   Always,       kReplicated},
@@ -38,13 +38,13 @@ constexpr files::TensorRow kRows[] = {
   {"lm_head",                                             LmHead,        Vocabulary,         Hidden,             Bf16,   Untied,       rows_by(Unit::Vocabulary)},
 };
 // clang-format on
-constexpr files::TensorTable kTensors{kRows};
+constexpr files::TensorTable kQwen3Tensors{kQwen3Rows};
 
 ModelSpec read(const files::Fields& config, bool has_experts) {
   ModelSpec spec = read_decoder(config, {});
   spec.attention.head_norms = true;
   if (has_experts) spec.mlp.experts = read_experts(config, spec.layers);
-  spec.tensors = &kTensors;
+  spec.tensors = &kQwen3Tensors;
   read_quantization(config, spec);
   return spec;
 }

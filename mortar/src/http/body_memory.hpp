@@ -1,4 +1,4 @@
-// The memory of one body, from its first byte until nobody holds the request any more.
+// The memory of one body, from its first byte until the last holder lets the request go.
 #pragma once
 #include <cstddef>
 #include <memory>

@@ -12,7 +12,7 @@
 
 namespace mortar::server {
 
-/// Judges by what an engine says of itself, and the time at which it was asked. While there is work, `steps` has to go
+/// Judges by the statistics of an engine, and the time at which they were taken. While there is work, `steps` has to go
 /// on within the limit or 30 mean steps, whichever is longer. The first steps have ten times as long: they compile
 /// kernels, and there is no mean yet.
 class StepWatch {
@@ -21,7 +21,7 @@ class StepWatch {
   explicit StepWatch(double limit) : limit_(limit) {}
   /// Seconds that the step has taken so far, if that is too long.
   std::optional<double> overdue(const EngineStats& stats, Time now);
-  /// Nobody ran until now, neither the engine nor this: the process was stopped (SIGSTOP, a paused machine).
+  /// Neither the engine nor this ran until now: the process was stopped (SIGSTOP, a paused machine).
   void resume(Time now) { since_ = now; }
 
  private:
@@ -37,7 +37,7 @@ class StepWatch {
 /// Asks an engine from a thread of its own.
 class Watchdog {
  public:
-  /// `hung` is called once, with the seconds that a step has taken and what the engine says of itself. `limit` 0:
+  /// `hung` is called once, with the seconds that a step has taken and the statistics of the engine. `limit` 0:
   /// never.
   Watchdog(double limit, std::function<EngineStats()> stats, std::function<void(double, const EngineStats&)> hung);
   ~Watchdog();

@@ -241,10 +241,10 @@ TEST_F(MortarServerRuns, OneThatHasEndedLeavesNothingInTheEngine) {
   Engine engine(test::load_test_model("dense-tied"), {.max_batch = 2, .max_queue = 1});
   const auto run = make_run(), rejected = make_run(), other = make_run();
   run->fail({500, "the engine has failed", "", "engine_failed"});
-  run->submit(engine, [](const server::Run::Arrived&) { ADD_FAILURE() << "nobody waits for tokens"; });
+  run->submit(engine, [](const server::Run::Arrived&) { ADD_FAILURE() << "no request waits for tokens"; });
   other->submit(engine, [](const server::Run::Arrived&) {});
   rejected->abandon();
-  EXPECT_NO_THROW(rejected->submit(engine, {})) << "the queue is full, but nobody waits for that answer";
+  EXPECT_NO_THROW(rejected->submit(engine, {})) << "the queue is full, but no client waits for that answer";
   other->abandon();
   engine.run();
   EXPECT_EQ(engine.stats().waiting + engine.stats().running, 0);

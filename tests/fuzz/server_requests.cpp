@@ -1,4 +1,7 @@
 // What clients send to the server: HTTP, and the JSON of each route.
+#include <memory>
+#include <optional>
+
 #include "fuzz/fuzz.hpp"
 #include "fuzz/small_tokenizer.hpp"
 #include "http/admission.hpp"

@@ -110,7 +110,7 @@ TEST(MortarSchedulerChoices, AnotherOneWaitsInThePlaceOfOneThatHasEnded) {
   EXPECT_EQ(device.scheduler.queue().tokens(), tokens) << "its prompt still waits";
   EXPECT_EQ(device.scheduler.waiting(), 3);
   device.cancel(second->choices[2]);
-  EXPECT_EQ(device.scheduler.waiting(), 2);
+  ASSERT_EQ(device.scheduler.waiting(), 2);
   while (device.step()) {}
   ASSERT_EQ(device.begun.size(), 3U);
   EXPECT_EQ(device.begun[1], &second->choices[1]) << "as if it had been the first one";

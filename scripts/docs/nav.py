@@ -21,7 +21,7 @@ NAV = [  # (title, pages); one page alone is a link of its own
     ("Safety", ["safety.md"]),
     ("Mortar", ["mortar/"]),
     ("Benchmarks", ["benchmarks.md"]),
-    ("Internals", ["internals/", "layers.md", "tracing.md", "ir.md", "jit.md", "flows.md", "graphs.md", "runtime.md", "cuda.md", "cpu.md",
+    ("Internals", ["internals/", "layers.md", "tracing.md", "ir.md", "jit.md", "flows.md", "graphs.md", "runtime.md", "mesh-transports.md", "cuda.md", "cpu.md",
                    "tileiras.md", "testing.md"]),
     ("Compiler", ["compiler/"]),
     ("FAQ", ["faq.md"]),

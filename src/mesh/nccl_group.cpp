@@ -1,5 +1,5 @@
 // The life of a group of NCCL. Communicators are not blocking (config.blocking = 0): every call returns at once, and
-// what NCCL does in a thread of its own is asked for until it is done, or until the limit. NCCL itself never gives up,
+// what NCCL does in a thread of its own is polled until it is done, or until the limit. NCCL itself never gives up,
 // neither on the host nor in its kernels; the watchdog aborts the communicators, and only then the kernels end.
 #include "mesh/nccl_group.hpp"
 
@@ -90,7 +90,7 @@ void Group::create(const UniqueId& id, int size, int first, SourceLocation where
   prepare(where);
 }
 
-/// The new communicators appear when the parents are no longer in progress; then they are asked for themselves.
+/// The new communicators appear when the parents are no longer in progress; then their own state is polled.
 void Group::create_from(Group& parent, int colour, SourceLocation where) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = parent.ranks_[i]->number;
   std::size_t next = 0;

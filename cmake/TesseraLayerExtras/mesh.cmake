@@ -1,6 +1,4 @@
-# MPI is an option. Only programs that refer to the exchange over MPI need its library.
-set(TESSERA_MPI AUTO CACHE STRING "Meshes of MPI processes: ON (needs libopenmpi-dev), OFF, or AUTO: if MPI is found")
-set_property(CACHE TESSERA_MPI PROPERTY STRINGS AUTO ON OFF)
+# MPI is an option (TESSERA_MPI). Only programs that refer to the exchange over MPI need its library.
 if(sources AND NOT TESSERA_MPI STREQUAL "OFF")
   set(MPI_CXX_SKIP_MPICXX TRUE)
   find_package(MPI COMPONENTS CXX QUIET)

@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -236,6 +237,11 @@ MeetingPoint meeting_point(const ProcessRanks& ranks, int first_port) {
 
 MeetingPoint meeting_point(const ProcessRanks& ranks) {
   return meeting_point(ranks, static_cast<int>(env_int(Env::MESH_PORT, 0, 1)));
+}
+
+int timeout_of_environment() {
+  constexpr std::int64_t kDefaultSeconds = 60, kMostSeconds = std::int64_t{1} << 20;
+  return static_cast<int>(std::min(env_int(Env::MESH_TIMEOUT, kDefaultSeconds, 1), kMostSeconds) * 1000);
 }
 
 }  // namespace tessera::mesh

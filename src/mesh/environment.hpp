@@ -42,4 +42,7 @@ MeetingPoint meeting_point(const ProcessRanks& ranks, int first_port);
 /// The same with TESSERA_MESH_PORT of the environment.
 MeetingPoint meeting_point(const ProcessRanks& ranks);
 
+/// TESSERA_MESH_TIMEOUT in milliseconds; 60 s if it is not set.
+int timeout_of_environment();
+
 }  // namespace tessera::mesh

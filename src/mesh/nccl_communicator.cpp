@@ -95,9 +95,8 @@ class NcclCommunicator final : public Communicator {
 }  // namespace
 
 NcclOptions nccl_options() {
-  constexpr int kDefaultSeconds = 60;
   NcclOptions options;
-  options.timeout_ms = static_cast<int>(env_int(Env::MESH_TIMEOUT, kDefaultSeconds, 1) * 1000);
+  options.timeout_ms = timeout_of_environment();
   if (!env_flag(Env::NCCL_WINDOWS, true)) options.window_bytes = 0;
   return options;
 }

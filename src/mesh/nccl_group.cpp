@@ -90,7 +90,7 @@ void Group::create(const UniqueId& id, int size, int first, SourceLocation where
   prepare(where);
 }
 
-/// The new communicators appear when the parents are no longer in progress; then they are polled themselves.
+/// The new communicators appear when the parents are no longer in progress; then their own state is polled.
 void Group::create_from(Group& parent, int colour, SourceLocation where) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = parent.ranks_[i]->number;
   std::size_t next = 0;

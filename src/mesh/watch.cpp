@@ -375,6 +375,17 @@ class Watch::Loop {
   std::thread thread_;
 };
 
+WatchOptions watch_options(const ProcessRanks& ranks) {
+  const MeetingPoint point = meeting_point(ranks);
+  WatchOptions options;
+  options.address = point.address;
+  options.port = point.watch_port;
+  options.rank = ranks.rank;
+  options.size = ranks.size;
+  options.start_ms = options.progress_ms = timeout_of_environment();
+  return options;
+}
+
 Watch::Watch(const WatchOptions& options, OnFailure on_failure, SourceLocation where)
     : loop_(std::make_unique<Loop>(options, std::move(on_failure), where)), exceptions_(std::uncaught_exceptions()) {}
 

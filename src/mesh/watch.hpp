@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "mesh/environment.hpp"
 #include "mesh/watch_socket.hpp"
 #include "tessera/mesh/communicator.hpp"
 
@@ -24,6 +25,9 @@ struct WatchOptions {
   int progress_ms = 60'000;  ///< steps in which no rank makes progress for so long hang; 0: no limit
   int beat_ms = 200;         ///< how often each process says that it lives
 };
+
+/// Of a process that a launcher has started; TESSERA_MESH_TIMEOUT is the limit for the start and for progress.
+WatchOptions watch_options(const ProcessRanks& ranks);
 
 /// Makes no other process wait: a thread of its own does all of it. The processes are those of one program, on machines
 /// of one byte order and in a network whose users are trusted.

@@ -4,8 +4,8 @@
 option(TESSERA_JOIN_SOURCES "Compile several source files of a target as one: faster where all are compiled" OFF)
 
 # tessera_join(<target> [BATCH <files>] [THIS_FILE]): joins the target's files, up to eight if no number is given. Files with
-# compile options of their own stand alone. More than eight is for small files: a batch of tests needs up to 1.2 GB, and
-# scripts/test.sh counts on 1.5 GB for each compiler.
+# compile options of their own stand alone. More than eight is for small files: eight that instantiate many
+# kernels need up to 2 GB.
 #   THIS_FILE   its files may define the same names, in `namespace THIS_FILE`: where a file is joined with others the macro is
 #               a name of the file's own; elsewhere it is empty, so that the namespace is unnamed.
 function(tessera_join target)

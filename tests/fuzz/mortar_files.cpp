@@ -23,6 +23,12 @@ const std::string kExpertConfig = R"({"architectures":["Qwen3MoeForCausalLM"],"d
 "weight_block_size":[128,128]},"rope_scaling":{"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":256},
 "rope_theta":1000000,"tie_word_embeddings":false,"torch_dtype":"bfloat16","vocab_size":384})";
 
+const std::string kLlamaConfig = R"({"architectures":["LlamaForCausalLM"],"eos_token_id":[2,1],"hidden_size":64,
+"intermediate_size":96,"max_position_embeddings":1024,"mlp_bias":false,"model_type":"llama","num_attention_heads":4,
+"num_hidden_layers":1,"num_key_value_heads":2,"pretraining_tp":1,"rms_norm_eps":1e-05,"rope_scaling":{"factor":8.0,
+"high_freq_factor":4.0,"low_freq_factor":1.0,"original_max_position_embeddings":256,"rope_type":"llama3"},
+"rope_theta":500000.0,"tie_word_embeddings":true,"torch_dtype":"bfloat16","vocab_size":384})";
+
 std::string with_length(const std::string& header, const std::string& data) {
   std::string file;
   for (int i = 0; i < 8; ++i) file += static_cast<char>(static_cast<std::uint64_t>(header.size()) >> (8 * i) & 0xFF);
@@ -101,7 +107,7 @@ void fuzz_mortar_config(Bytes bytes) {
     });
   });
 }
-Seeds seeds_mortar_config() { return {kDenseConfig, kExpertConfig}; }
+Seeds seeds_mortar_config() { return {kDenseConfig, kExpertConfig, kLlamaConfig}; }
 
 void fuzz_mortar_generation(Bytes bytes) {
   static const mortar::ModelSpec model = mortar::parse_config(kDenseConfig, "config.json");

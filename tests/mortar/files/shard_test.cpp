@@ -22,7 +22,7 @@ json published(const std::string& name) {
   return json::parse(test::read_file(std::filesystem::path(MORTAR_TEST_DATA) / "configs" / (name + ".json")));
 }
 ModelSpec spec_of(const json& config) { return parse_config(config.dump(), "config.json"); }
-ModelSpec spec_of(const std::string& name) { return spec_of(published(name)); }
+ModelSpec spec_named(const std::string& name) { return spec_of(published(name)); }
 
 std::vector<std::string> all_published() {
   std::vector<std::string> names;
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Published, MortarShards, testing::ValuesIn(all_publishe
 });
 
 TEST_P(MortarShards, TogetherAreEachTensor) {
-  const ModelSpec spec = spec_of(GetParam());
+  const ModelSpec spec = spec_named(GetParam());
   for (const std::int64_t ranks : {1, 2, 4, 8}) {
     // 9728 columns of the MLP are 76 blocks of scales.
     const bool expected = !(GetParam() == "Qwen3-4B-FP8" && ranks == 8);
@@ -147,7 +147,7 @@ TEST_P(MortarShards, TogetherAreEachTensor) {
 }
 
 TEST_P(MortarShards, QueriesAreWhereTheirKeysAre) {
-  const ModelSpec spec = spec_of(GetParam());
+  const ModelSpec spec = spec_named(GetParam());
   const TensorRow *query = nullptr, *key = nullptr, *output = nullptr;
   for (const TensorRow& row : spec.tensors->rows) {
     if (row.name.ends_with("q_proj")) query = &row;
@@ -173,7 +173,7 @@ const TensorRow& row_named(const ModelSpec& spec, std::string_view end) {
 }
 
 TEST(MortarShard, KeyHeadsFewerThanRanksAreShared) {
-  const ModelSpec spec = spec_of("Qwen3-30B-A3B");  // 4 key heads
+  const ModelSpec spec = spec_named("Qwen3-30B-A3B");  // 4 key heads
   const TensorRow& keys = row_named(spec, "k_proj");
   EXPECT_EQ(shard_of(spec, keys, 3, 4).copies, 1);
   EXPECT_EQ(shard_of(spec, keys, 5, 8).copies, 2);
@@ -183,7 +183,7 @@ TEST(MortarShard, KeyHeadsFewerThanRanksAreShared) {
 }
 
 TEST(MortarShard, ExpertsAreDividedByBlocksOrGivenWhole) {
-  const ModelSpec spec = spec_of("Qwen3-30B-A3B-FP8");  // 6 blocks of 128 columns
+  const ModelSpec spec = spec_named("Qwen3-30B-A3B-FP8");  // 6 blocks of 128 columns
   const TensorRow &up = row_named(spec, "up_proj"), &gate = row_named(spec, "{expert}.up_proj");
   EXPECT_EQ(up.sharding.unit, Unit::Column) << "of dense layers, of which this model has none";
   const Shard half = shard_of(spec, gate, 1, 2), whole = shard_of(spec, gate, 1, 4);
@@ -254,17 +254,17 @@ TEST(MortarShard, WhatDoesNotFitIsNamedWithWhatDoes) {
 /// The tensors of the files are the rows of the table, each as often as it has layers and experts.
 TEST(MortarTensorTable, IsWhatFilesHave) {
   for (const std::string& name : all_published()) {
-    const ModelSpec spec = spec_of(name);
+    const ModelSpec spec = spec_named(name);
     std::uint64_t weights = 0, scales = 0;
     for (const WeightTensor& t : weight_tensors(spec))
       (t.stored == Stored::Scales ? scales : weights) += t.parts.size();
     EXPECT_EQ(weights, least_tensors(spec)) << name;
     EXPECT_EQ(scales > 0, spec.fp8.has_value()) << name;
   }
-  const ModelSpec llama = spec_of("Llama-3.1-405B");
+  const ModelSpec llama = spec_named("Llama-3.1-405B");
   EXPECT_EQ(least_tensors(llama), 126U * 9 + 3);
-  EXPECT_EQ(least_tensors(spec_of("Llama-3.2-1B")), 16U * 9 + 2) << "tied";
-  EXPECT_EQ(module_name(row_named(spec_of("Qwen3-30B-A3B"), "{expert}.up_proj"), 3, 17),
+  EXPECT_EQ(least_tensors(spec_named("Llama-3.2-1B")), 16U * 9 + 2) << "tied";
+  EXPECT_EQ(module_name(row_named(spec_named("Qwen3-30B-A3B"), "{expert}.up_proj"), 3, 17),
             "model.layers.3.mlp.experts.17.up_proj");
 }
 

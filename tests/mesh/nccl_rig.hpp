@@ -67,6 +67,12 @@ class NcclRig final : public Driver {
   runtime::cuda::CudaBackend& backend(int device) { return gpus_[static_cast<std::size_t>(device)]->backend; }
   Device device(int n) { return gpus_[static_cast<std::size_t>(n)]->device(); }
 
+  /// A stream that another library has made.
+  void* foreign_stream(int device) {
+    const InContext context(cuda_, device);
+    return cuda_.foreign_stream();
+  }
+
   template <class T>
   runtime::StorageRef make(int n, const std::vector<T>& values) {
     auto storage = runtime::Storage::allocate(device(n), values.size() * sizeof(T));

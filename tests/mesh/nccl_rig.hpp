@@ -42,11 +42,13 @@ class NcclRig final : public Driver {
     // The GPUs run by themselves.
     stepper_ = std::thread([this] {
       for (std::uint64_t i = 0; !stop_.load(); ++i) {
-        if (!cuda_.step(i * 7)) std::this_thread::yield();
+        if (paused_.load() || !cuda_.step(i * 7)) std::this_thread::yield();
       }
     });
   }
   ~NcclRig() override { stop(); }
+  /// While paused, the GPUs run nothing by themselves.
+  void pause(bool on) { paused_.store(on); }
   void stop() {
     stop_.store(true);
     if (stepper_.joinable()) stepper_.join();
@@ -114,7 +116,7 @@ class NcclRig final : public Driver {
 
   cuda::FakeDriver cuda_;
   std::vector<std::unique_ptr<cuda::FakeGpu>> gpus_;
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, paused_{false};
   std::thread stepper_;
 };
 

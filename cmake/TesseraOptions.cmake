@@ -13,7 +13,7 @@ option(TESSERA_BUILD_GENERALITY "With these, also build and test the kernels of 
 option(TESSERA_BUILD_FUZZERS "With the tests, also the target `fuzzers`: what scripts/fuzz.sh runs (clang)" OFF)
 option(TESSERA_INSTALL "Make install rules and the CMake package" ${PROJECT_IS_TOP_LEVEL})
 option(TESSERA_WERROR "Treat warnings as errors (g++ 12 and clang 16; others only warn)" OFF)
-set(TESSERA_MPI AUTO CACHE STRING "Meshes of processes that MPI starts: ON (needs libopenmpi-dev), OFF, or AUTO, where MPI is found")
+set(TESSERA_MPI "AUTO" CACHE STRING "Meshes of processes that MPI starts: ON (needs libopenmpi-dev), OFF, or AUTO, where MPI is found")
 set_property(CACHE TESSERA_MPI PROPERTY STRINGS AUTO ON OFF)
 set(TESSERA_SANITIZE "" CACHE STRING "Sanitizers: empty, 'address,undefined' or 'thread'")
 if(TESSERA_BUILD_TESTS)

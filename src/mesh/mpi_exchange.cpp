@@ -58,7 +58,7 @@ std::string text_of_result(int result) {
 class Mpi {
  public:
   static Mpi& get(SourceLocation where) {
-    static Mpi& mpi = *new Mpi;  // never destroyed: finalised at exit
+    Mpi& mpi = instance();
     mpi.start(where);
     return mpi;
   }
@@ -83,14 +83,19 @@ class Mpi {
   }
 
  private:
+  static Mpi& instance() {
+    static Mpi& mpi = *new Mpi;  // never destroyed: finalised at exit
+    return mpi;
+  }
   void start(SourceLocation where) {
     const std::lock_guard guard(start_mutex_);
+    if (started_ && usable()) return;
     int initialized = 0, level = MPI_THREAD_SINGLE;
     MPI_Initialized(&initialized);
     if (initialized == 0) {
       const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
       if (result != MPI_SUCCESS) throw MeshError(concat("MPI does not start: ", text_of_result(result)), where);
-      std::atexit([] { get({}).finalize(); });
+      std::atexit([] { instance().finalize(); });
     } else if (usable()) {
       MPI_Query_thread(&level);
     }
@@ -101,6 +106,7 @@ class Mpi {
                              "threads.\n  Call MPI_Init_thread with MPI_THREAD_MULTIPLE, or leave it to Tessera."),
                       where);
     several_threads_ = level == MPI_THREAD_MULTIPLE;
+    started_ = true;
   }
   /// After a failure not: it would wait for the members that are gone.
   void finalize() const noexcept {
@@ -110,7 +116,7 @@ class Mpi {
   std::mutex start_mutex_;
   std::timed_mutex mutex_;
   std::atomic<bool> ended_{false}, group_failed_{false};
-  bool several_threads_ = false;
+  bool started_ = false, several_threads_ = false;  // written once, before any exchange exists
 };
 
 /// "The group has ended", to every other member.

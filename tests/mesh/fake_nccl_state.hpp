@@ -282,7 +282,7 @@ class Library final : public Nccl {
   void end(Comm* comm, bool aborted) {
     for (auto& [key, op] : comm->group->ops) op->aborted = op->aborted || aborted;
     auto& members = comm->group->members;
-    members.erase(std::remove(members.begin(), members.end(), comm), members.end());
+    std::erase(members, comm);
     comms.erase(comm);
   }
 

@@ -42,11 +42,13 @@ class NcclRig final : public Driver {
     // The GPUs run by themselves.
     stepper_ = std::thread([this] {
       for (std::uint64_t i = 0; !stop_.load(); ++i) {
-        if (!cuda_.step(i * 7)) std::this_thread::yield();
+        if (paused_.load() || !cuda_.step(i * 7)) std::this_thread::yield();
       }
     });
   }
   ~NcclRig() override { stop(); }
+  /// While paused, the GPUs run nothing by themselves.
+  void pause(bool on) { paused_.store(on); }
   void stop() {
     stop_.store(true);
     if (stepper_.joinable()) stepper_.join();
@@ -66,6 +68,12 @@ class NcclRig final : public Driver {
   cuda::FakeDriver& driver() { return cuda_; }
   runtime::cuda::CudaBackend& backend(int device) { return gpus_[static_cast<std::size_t>(device)]->backend; }
   Device device(int n) { return gpus_[static_cast<std::size_t>(n)]->device(); }
+
+  /// A stream that another library has made.
+  void* foreign_stream(int device) {
+    const InContext context(cuda_, device);
+    return cuda_.foreign_stream();
+  }
 
   template <class T>
   runtime::StorageRef make(int n, const std::vector<T>& values) {
@@ -108,7 +116,7 @@ class NcclRig final : public Driver {
 
   cuda::FakeDriver cuda_;
   std::vector<std::unique_ptr<cuda::FakeGpu>> gpus_;
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, paused_{false};
   std::thread stepper_;
 };
 

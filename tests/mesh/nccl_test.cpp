@@ -1,6 +1,7 @@
 // NCCL's table of functions and the communicator over it, on the fake library and the fake CUDA driver.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -189,6 +190,7 @@ TEST(NcclCommunicator, EveryCollectiveGivesItsResult) {
       EXPECT_EQ(m.all.back()->first(), (shape.members - 1) * shape.locals);
       EXPECT_EQ(m.all[0]->locals(), shape.locals);
       check_collectives(m, m.all, 100);
+      check_collectives(m, m.all, 600);   // what is gathered is larger than a window
       check_collectives(m, m.all, 3000);  // larger than a window
       EXPECT_EQ(rig.fake.in_windows() > 0, shape.locals == 1);
     }
@@ -255,6 +257,39 @@ TEST(NcclCommunicator, PartsOfAGroupAreGroups) {
     }
     check_collectives(m, m.all, 20);
     in_threads(4, [&](int r) { parts[static_cast<std::size_t>(r)].reset(); });
+  }
+  rig.stop();
+  EXPECT_EQ(rig.fake.violation() + rig.driver().violation() + rig.fake.leaks(), "");
+}
+
+/// On another library's stream an event is recorded with each piece of work: here before the group of NCCL's has ended,
+/// which enqueues the kernels.
+TEST(NcclCommunicator, UsesAreNotedBehindTheKernelsOfAGroup) {
+  NcclRig rig(2);
+  {
+    Members m(rig, 1, 2);
+    for (int r = 0; r < 2; ++r)
+      m.streams[static_cast<std::size_t>(r)] = Stream::wrap(rig.foreign_stream(r), rig.device(r));
+    for (int i = 0; i < 20; ++i) {
+      std::vector<StorageRef> x, y;
+      for (int r = 0; r < 2; ++r) {
+        x.push_back(rig.make(r, values_of(r, 8)));
+        y.push_back(rig.make(r, std::vector<float>(8)));
+      }
+      rig.pause(true);
+      EXPECT_EQ(m.run(m.all, call_of(Collective::AllReduce, ElementType::f32, 8), x, x), "ok");
+      const std::array<std::uint64_t, 3> slots{0, 0, 32};
+      for (int r = 0; r < 2; ++r) {
+        const auto n = static_cast<std::size_t>(r);
+        const std::array<runtime::Access, 2> accesses{runtime::Access{y[n], runtime::AccessMode::Write},
+                                                      runtime::Access{x[n], runtime::AccessMode::Read}};
+        Stream(rig.device(r)).core()->submit({rig.backend(r).range_copy(), {}, slots, accesses, "a copy", {}});
+      }
+      rig.pause(false);
+      std::vector<float> sum = values_of(0, 8);
+      for (std::size_t k = 0; k < 8; ++k) sum[k] += values_of(1, 8)[k];
+      for (int r = 0; r < 2; ++r) EXPECT_EQ(rig.read<float>(r, y[static_cast<std::size_t>(r)]), sum);
+    }
   }
   rig.stop();
   EXPECT_EQ(rig.fake.violation() + rig.driver().violation() + rig.fake.leaks(), "");

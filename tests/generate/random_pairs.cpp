@@ -7,7 +7,7 @@
 namespace tessera::generate {
 namespace {
 
-constexpr int kMostExtent = 256, kMostBytes = 1 << 15;  // of a tile, by elements of 4 bytes at least
+constexpr int kMostExtent = 256, kPairBytes = 1 << 15;  // of a tile, by elements of 4 bytes at least
 constexpr int kGpus[] = {90, 80, 100, 120};
 
 /// A number of 1, 2, 4, ..., most.
@@ -38,7 +38,7 @@ class PairGenerator : Generator {
     for (int k = 0; k < t.rank; ++k) {
       const int axis = (first + k) % t.rank;
       t[axis] = 1;
-      t[axis] = power(random_, std::min(kMostExtent, kMostBytes / bytes_of(with_ones(t))));
+      t[axis] = power(random_, std::min(kMostExtent, kPairBytes / bytes_of(with_ones(t))));
     }
     const bool loops = random_.chance(35);
     std::vector<Node> body;
@@ -210,8 +210,8 @@ class PairGenerator : Generator {
     const int r = v.type.rank;
     Type other = v.type, sum = v.type.with(sum_of(e));
     const int kept = left ? r - 2 : r - 1, lost = left ? r - 1 : r - 2;
-    int most = std::min(128, kMostBytes / bytes_of(sum.with_extent(lost, 1)));
-    most = std::min(most, kMostBytes / bytes_of(other.with_extent(kept, 1)));
+    int most = std::min(128, kPairBytes / bytes_of(sum.with_extent(lost, 1)));
+    most = std::min(most, kPairBytes / bytes_of(other.with_extent(kept, 1)));
     const int n = power(random_, std::max(most, 1));
     sum[lost] = n;
     other[r - 2] = left ? v.type[r - 1] : n;
@@ -227,10 +227,10 @@ class PairGenerator : Generator {
     Type sum = v.type.with(sum_of(e));
     const int r = sum.rank;
     for (int a = r - 2; a < r; ++a)
-      if (sum[a] == 1) sum[a] = std::max(1, std::min(64, kMostBytes / bytes_of(sum)));
+      if (sum[a] == 1) sum[a] = std::max(1, std::min(64, kPairBytes / bytes_of(sum)));
     Type left = sum, right = sum;
-    left[r - 1] = right[r - 2] = std::min({128, kMostBytes / bytes_of(sum.with_extent(r - 1, 1)),
-                                           kMostBytes / bytes_of(sum.with_extent(r - 2, 1)), 16 << random_.below(4)});
+    left[r - 1] = right[r - 2] = std::min({128, kPairBytes / bytes_of(sum.with_extent(r - 1, 1)),
+                                           kPairBytes / bytes_of(sum.with_extent(r - 2, 1)), 16 << random_.below(4)});
     const Variable a = loaded_factor(out, left, e), b = loaded_factor(out, right, e);
     const Variable product = let(out, Node{Kind::Mma, {}, {var(a), var(b), zeros(sum)}}, sum);
     if (random_.chance(50)) return joined(out, product, cast(out, v, sum.elem));
@@ -308,7 +308,7 @@ class PairGenerator : Generator {
       fits = a.type[k] == b.type[k] || a.type[k] == 1 || b.type[k] == 1;
       t[k] = std::max(a.type[k], b.type[k]);
     }
-    if (!fits || bytes_of(t) > 2 * kMostBytes) {
+    if (!fits || bytes_of(t) > 2 * kPairBytes) {
       b = summable(out, b, b.type.size());
       b = let(out, Node{Kind::Sum, {-1}, {var(b)}}, Type::scalar(b.type.elem));
       b = cast(out, b, a.type.elem), t = a.type;

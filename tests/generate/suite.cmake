@@ -6,7 +6,7 @@ target_link_libraries(generated_programs PUBLIC tessera_flags tessera::tessera)
 target_include_directories(generated_programs PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
 target_compile_options(generated_programs PRIVATE $<$<CONFIG:Dev>:-O1>)  # how many programs a minute tries
 tessera_precompile(generated_programs <tessera/tessera.hpp>)
-tessera_join(generated_programs BATCH 16)
+tessera_join(generated_programs)
 add_executable(test_generate ${CMAKE_CURRENT_LIST_DIR}/main.cpp)
 target_link_libraries(test_generate PRIVATE generated_programs)
 add_test(NAME generate.found COMMAND test_generate --files ${CMAKE_CURRENT_LIST_DIR}/found)

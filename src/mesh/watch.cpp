@@ -196,7 +196,7 @@ class Watch::Loop {
       if (!rank.connection || !rank.connection->open()) continue;
       rank.connection->flush();
       for (const WatchMessage& message : rank.connection->receive()) take(static_cast<int>(i), message);
-      if (rank.connection->open() || rank.left || said_goodbye_) continue;
+      if (rank.connection->open() || rank.left || said_goodbye_to(rank)) continue;
       fail({static_cast<int>(i), concat("the process has ended (", rank.connection->end(), ")")});
     }
   }

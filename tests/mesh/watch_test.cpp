@@ -198,6 +198,16 @@ TEST(MeshWatch, AProcessThatIsKilledAfterItLeftIsNoFailure) {
   group.expect_ends(1, "left", milliseconds(5000));
 }
 
+TEST(MeshWatch, Rank0PassesFailuresOnUntilAllHaveLeft) {
+  Group group({"leaves", "idle", "idle"});
+  group.wait_for_all("connected");
+  ASSERT_TRUE(group[0].wait_for("leaves", Clock::now() + milliseconds(15'000)));
+  std::this_thread::sleep_for(milliseconds(200));
+  group[1].kill(SIGKILL);
+  EXPECT_THAT(group[2].end(Clock::now() + kLimit), HasSubstr("rank 1: the process has ended"));
+  EXPECT_THAT(group[0].end(Clock::now() + kLimit), HasSubstr("left"));
+}
+
 TEST(MeshWatch, AProcessThatEndsWithoutLeavingIsAFailure) {
   Group group({"work", "exits", "work"});
   group.expect_ends(1, "rank 1: the process has ended", milliseconds(15'000));

@@ -66,7 +66,8 @@ void fuzz_mortar_grammar(Bytes bytes) {
   const Budget budget;
   Input in(bytes);
   const auto kind = in.number<std::uint8_t>() % 4;
-  const std::size_t steps = std::min<std::size_t>(in.number<std::uint8_t>() % 41, in.rest().size());
+  const std::size_t wanted = in.number<std::uint8_t>() % 41;
+  const std::size_t steps = std::min(wanted, in.rest().size());
   const Bytes choices = in.rest().first(steps);
   const std::string_view text = text_of(in.rest().subspan(steps));
   accepted([&] {
@@ -119,7 +120,8 @@ Seeds seeds_mortar_grammar() {
 void fuzz_mortar_regex(Bytes bytes) {
   const Budget budget;
   Input in(bytes);
-  const std::size_t steps = std::min<std::size_t>(in.number<std::uint8_t>() % 41, in.rest().size());
+  const std::size_t wanted = in.number<std::uint8_t>() % 41;
+  const std::size_t steps = std::min(wanted, in.rest().size());
   const Bytes choices = in.rest().first(steps);
   const std::string_view text = text_of(in.rest().subspan(steps));
   accepted([&] {

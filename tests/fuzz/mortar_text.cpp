@@ -36,7 +36,8 @@ void fuzz_mortar_tokenizer(Bytes bytes) {
   if (in.flag()) {
     json = small_json();
     const std::size_t at = in.number<std::uint16_t>() % json.size();
-    json.replace(at, in.number<std::uint8_t>(), text_of(in.rest()));
+    const auto replaced = in.number<std::uint8_t>();
+    json.replace(at, replaced, text_of(in.rest()));
   } else {
     json = string_of(in.rest());
   }

@@ -1,4 +1,6 @@
 // Which architecture a config.json is of.
+#include <cstddef>
+#include <iterator>
 #include <string>
 
 #include "architectures/architecture.hpp"

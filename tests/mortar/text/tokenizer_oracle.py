@@ -106,9 +106,11 @@ def llama_folder(data, temporary):
     data["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = LLAMA
     data["normalizer"] = None
     data["model"]["ignore_merges"] = True
-    free = max(token["id"] for token in data["added_tokens"]) + 1
-    for i, token in enumerate(["000", "123", "\u0120\u0120", "zq", "\u0120theand", "IT"]):  # that no merges lead to
-        data["model"]["vocab"].setdefault(token, free + i)
+    vocabulary, before = data["model"]["vocab"], len(data["model"]["vocab"])
+    for token in ["000", "123", "\u0120\u0120", "zq", "\u0120theand", "IT"]:  # that no merges lead to
+        vocabulary.setdefault(token, len(vocabulary))
+    for token in data["added_tokens"]:  # they follow the vocabulary: `tokenizers` numbers them so, whatever the file says
+        token["id"] += len(vocabulary) - before
     folder = temporary / "llama"
     folder.mkdir()
     (folder / "tokenizer.json").write_text(json.dumps(data))

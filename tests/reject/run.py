@@ -115,7 +115,12 @@ def check_bad(compiler, row):
 
 def check_good(compiler, rows):
     """For rows with the same flags: a list of None, or what is wrong with the program that must compile."""
-    together = "".join(f"namespace row_{i} {{\n{row.good}}}\n" for i, row in enumerate(rows))
+    included, programs = [], []  # headers stand before the namespaces
+    for i, row in enumerate(rows):
+        lines = row.good.splitlines()
+        included += [line for line in lines if line.startswith("#include") and line not in included]
+        programs.append("\n".join([f"namespace row_{i} {{", *(line for line in lines if not line.startswith("#include")), "}"]))
+    together = "\n".join(included + programs) + "\n"
     status, _ = compiler.compile(together, rows[0].flags)
     if status == 0:
         return [None] * len(rows)

@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string_view>
@@ -150,7 +149,8 @@ bool drain(int fd, std::string& into) {
 /// `group` (proc(5), /proc/<pid>/stat: fields 5 and 14 to 17, counted behind the name in parentheses). 0 otherwise.
 double processor_time(const std::string& pid, pid_t group) {
   std::ifstream in("/proc/" + pid + "/stat");
-  std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text;
+  std::getline(in, text, '\0');  // where the process has just ended, reading fails, which an iterator would throw
   const std::size_t name = text.rfind(')');
   if (name == std::string::npos) return 0;
   std::istringstream fields(text.substr(name + 1));

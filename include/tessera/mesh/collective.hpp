@@ -272,8 +272,9 @@ inline constexpr bool adds = (element_class<T> == ElementClass::Float && sizeof(
 
 }  // namespace detail
 
-/// The sums of the ranks' summands, on every rank. Floating-point elements of at most 32 bits are added in f32, in the
-/// order of the ranks where the host adds them, and rounded once. Uses the summands' memory.
+/// The sums of the ranks' summands, on every rank. Where the host adds them, floating-point elements of at most 32 bits
+/// are added in f32, in the order of the ranks, and rounded once; NCCL may round sums of 16 bits after each addition.
+/// Uses the summands' memory.
 template <Element T, int R>
 Op<Replicated<T, R>> all_reduce(Partial<T, R>&& p, SourceLocation where = SourceLocation::current()) {
   static_assert(detail::adds<T>, "all_reduce adds f64, f32, f16, bf16 and integers: cast the summands first");

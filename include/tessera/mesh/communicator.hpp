@@ -44,8 +44,8 @@ struct RankOperands {
 ///   Broadcast      in: count, of the rank `peer`; out: count on every rank; in place or not
 ///   Send, Receive  in or out: count, to or from the rank `peer`; one local rank calls
 ///   Barrier        nothing: work enqueued after it starts after all ranks have arrived
-/// Where the host adds, sums of floating-point types of at most 32 bits are made in f32 and rounded once; NCCL may round
-/// sums of 16 bits after each addition.
+/// Where the host adds, sums of floating-point types of at most 32 bits are made in f32 and rounded once; NCCL may
+/// round sums of 16 bits after each addition.
 struct CollectiveCall {
   Collective kind{};
   ElementType element{};

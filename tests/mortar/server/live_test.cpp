@@ -131,7 +131,8 @@ TEST(MortarServerLive, EachTokenIsDecodedOnce) {
   EXPECT_EQ(a.status, 200) << a.body;
   const Tokenizer tokenizer = load_test_model("dense-tied").tokenizer.value();
   std::int64_t most = 0, least = 0;  // special tokens have no text, and tags of thinking and calls are not text
-  for (const json& id : json::parse(a.body)["choices"][0]["token_ids"]) {
+  const json body = json::parse(a.body);
+  for (const json& id : body["choices"][0]["token_ids"]) {
     most += tokenizer.is_special(id.get<TokenId>()) ? 0 : 1;
     least += tokenizer.is_added(id.get<TokenId>()) ? 0 : 1;
   }

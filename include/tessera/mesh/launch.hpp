@@ -20,7 +20,8 @@ namespace tessera {
 namespace detail {
 template <class, bool>
 struct SpreadArgument;
-}
+struct LendPlaced;
+}  // namespace detail
 
 /// The result of mut() of a tensor over a mesh: each rank's part, lent to one operation.
 template <class P>
@@ -28,17 +29,26 @@ class [[nodiscard("mut(t) lends a tensor to a call: write it as the argument")]]
  private:
   template <class, bool>
   friend struct detail::SpreadArgument;
-  template <Element T, int R, int A>
-  friend PlacedLend<Sharded<T, R, A>> mut(Sharded<T, R, A>&, SourceLocation);
+  friend detail::LendPlaced;
   explicit PlacedLend(P& placed) noexcept : placed_(&placed) {}
   P* placed_;
 };
+
+namespace detail {
+/// Makes the result of mut().
+struct LendPlaced {
+  template <class P>
+  static PlacedLend<P> of(P& placed) noexcept {
+    return PlacedLend<P>(placed);
+  }
+};
+}  // namespace detail
 
 /// Lends the parts to the operation that takes the result. Throws BorrowError if the tensor is empty.
 template <Element T, int R, int A>
 PlacedLend<Sharded<T, R, A>> mut(Sharded<T, R, A>& placed, SourceLocation where = SourceLocation::current()) {
   placed.mesh(where);
-  return PlacedLend<Sharded<T, R, A>>(placed);
+  return detail::LendPlaced::of(placed);
 }
 
 namespace detail {

@@ -203,7 +203,7 @@ Result Group::with_lock(Rank& rank, const std::function<Result()>& f) {
 void Group::as_one(const char* call, const char* label, SourceLocation where,
                    const std::function<Result(std::size_t)>& f) {
   const bool several = ranks_.size() > 1;
-  std::unique_lock<std::timed_mutex> open;
+  std::unique_lock<std::mutex> open;
   if (several) {
     open = std::unique_lock(open_group_);
     library_.ncclGroupStart();
@@ -321,10 +321,24 @@ void Group::look_for_errors() {
   }
 }
 
+namespace {
+/// The lock, or none if it is not free within `limit`. Not a timed mutex, whose waiting the thread sanitizer of GCC 12
+/// does not see.
+std::unique_lock<std::mutex> lock_within(std::mutex& mutex, std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  std::unique_lock lock(mutex, std::try_to_lock);
+  while (!lock && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lock.try_lock();
+  }
+  return lock;
+}
+}  // namespace
+
 void Group::abort_ranks() noexcept {
-  const std::unique_lock open(open_group_, kStuck);
+  const std::unique_lock open = lock_within(open_group_, kStuck);
   for (const auto& rank : ranks_) {
-    const std::unique_lock lock(rank->mutex, kStuck);
+    const std::unique_lock lock = lock_within(rank->mutex, kStuck);
     // Without the lock, another thread is stuck in NCCL: ending its call is all that is left.
     if (Comm comm = std::exchange(rank->comm, nullptr); comm != nullptr) library_.ncclCommAbort(comm);
   }

@@ -91,7 +91,7 @@ class Group : public std::enable_shared_from_this<Group> {
     explicit Rank(const Stream& of) : stream(of) {}
     Stream stream;
     int number = 0;                                                ///< in the group
-    std::timed_mutex mutex;                                        ///< held during calls of NCCL
+    std::mutex mutex;                                              ///< held during calls of NCCL
     Comm comm = nullptr;                                           ///< null before its creation and after its end
     std::shared_ptr<Comm> made = std::make_shared<Comm>(nullptr);  ///< where NCCL's thread puts it
     runtime::StorageRef token;   ///< every collective writes it: they follow each other on all streams and in graphs
@@ -129,7 +129,7 @@ class Group : public std::enable_shared_from_this<Group> {
   int size_ = 0, first_ = 0;
   bool windows_ = false;
   std::vector<std::unique_ptr<Rank>> ranks_;
-  std::timed_mutex open_group_;  ///< held while NCCL keeps calls of several ranks until the end of their group
+  std::mutex open_group_;  ///< held while NCCL keeps calls of several ranks until the end of their group
   std::atomic<bool> failed_{false};
   mutable std::mutex state_mutex_;  // down to stopping_
   std::condition_variable changed_;

@@ -25,9 +25,12 @@ using Bytes = std::span<const std::byte>;
 class ThreadGroup {
  public:
   ThreadGroup(int members, int timeout_ms)
-      : timeout_ms_(timeout_ms), arrived_(static_cast<std::size_t>(members)), given_(arrived_.size()) {}
+      : members_(members),
+        timeout_ms_(timeout_ms),
+        arrived_(static_cast<std::size_t>(members)),
+        given_(static_cast<std::size_t>(members)) {}
 
-  int members() const noexcept { return static_cast<int>(arrived_.size()); }
+  int members() const noexcept { return members_; }
 
   void all_to_all(int me, std::span<const Bytes> to, std::span<const std::span<std::byte>> from) {
     given_[static_cast<std::size_t>(me)] = to;  // read by others between the two meetings only
@@ -135,7 +138,7 @@ class ThreadGroup {
         });
   }
 
-  const int timeout_ms_;
+  const int members_, timeout_ms_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> arrived_;

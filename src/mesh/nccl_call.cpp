@@ -100,36 +100,25 @@ bool Group::goes_through_window(const Rank& rank, const RankCall& call) const no
   return kind && call.in_bytes(size_) <= options_.window_bytes && call.out_bytes(size_) <= options_.window_bytes;
 }
 
-/// In a group of several local ranks, NCCL enqueues at the group's end: what the window holds could not be copied
-/// before.
 void Group::launch(std::size_t local, const runtime::LaunchContext& context) {
   Rank& rank = *ranks_[local];
   const RankCall call = RankCall::of(context.args);
   const char* const text = text_of(call.kind);
   const runtime::StorageRef* next = nullptr;
   std::size_t used = 0;
+  const bool windowed = goes_through_window(rank, call);
   const auto take = [&](bool exists) { return exists ? &context.accesses[used++].storage : next; };
-  const runtime::StorageRef* const in = take(call.reads);
-  const runtime::StorageRef* const out = call.same ? in : take(call.writes);
+  const runtime::StorageRef* const in = take(call.reads && !windowed);
+  const runtime::StorageRef* const out = call.same ? in : take(call.writes && !windowed);
   const std::byte* from = in != nullptr ? (*in)->data() + call.in_offset : nullptr;
   std::byte* to = out != nullptr ? (*out)->data() + call.out_offset : nullptr;
-  const bool windowed = goes_through_window(rank, call);
-  const auto copy = [&](const runtime::StorageRef& target, std::size_t target_offset, const runtime::StorageRef& source,
-                        std::size_t source_offset, std::size_t bytes) {
-    const std::array<std::uint64_t, 3> slots{target_offset, source_offset, bytes};
-    const std::array<runtime::Access, 2> accesses{runtime::Access{target, runtime::AccessMode::ReadWrite},
-                                                  runtime::Access{source, runtime::AccessMode::Read}};
-    rank.copy->launch({{}, slots, accesses, context.native_queue, context.native_launch});
-  };
   if (windowed) {
-    copy(rank.window, 0, *in, call.in_offset, call.in_bytes(size_));
     from = rank.window->data();
     to = rank.window->data() + options_.window_bytes;
   }
   const Result result = with_lock(rank, [&] { return issue(rank, call, from, to, context.native_queue); });
   // Within a group of NCCL's, the end of the group says how the calls went.
   if (locals() == 1 || result != Result::InProgress) settle(rank, result, text, text, {});
-  if (windowed) copy(*out, call.out_offset, rank.window, options_.window_bytes, call.out_bytes(size_));
 }
 
 std::vector<runtime::Access> Group::accesses_of(Rank& rank, const RankCall& call, const RankOperands& operands) const {
@@ -146,12 +135,36 @@ std::vector<runtime::Access> Group::accesses_of(Rank& rank, const RankCall& call
   return accesses;
 }
 
+/// The copy into the window, the collective, and the copy out of it, each as work of its own: what has been enqueued
+/// when one of them fails is known to the storages. (In a group of several local ranks there are no windows, because
+/// NCCL enqueues at the group's end.)
+void Group::submit_through_window(Rank& rank, const std::shared_ptr<const runtime::Launchable>& collective,
+                                  const RankCall& call, const RankOperands& operands, const char* label,
+                                  SourceLocation where) {
+  using runtime::Access;
+  using runtime::AccessMode;
+  const auto put = [&](const std::shared_ptr<const runtime::Launchable>& work, std::span<const std::uint64_t> slots,
+                       std::span<const Access> accesses) {
+    runtime::Submission submission{work, {}, slots, accesses, label, where};
+    submission.movable = true;
+    operands.stream.core()->submit(submission);
+  };
+  const std::array<std::uint64_t, 3> in{0, call.in_offset, call.in_bytes(size_)};
+  put(rank.copy, in, std::array{Access{rank.window, AccessMode::ReadWrite}, Access{operands.in, AccessMode::Read}});
+  put(collective, call.slots(),
+      std::array{Access{rank.window, AccessMode::ReadWrite}, Access{rank.token, AccessMode::ReadWrite}});
+  const std::array<std::uint64_t, 3> out{call.out_offset, options_.window_bytes, call.out_bytes(size_)};
+  put(rank.copy, out, std::array{Access{operands.out, AccessMode::ReadWrite}, Access{rank.window, AccessMode::Read}});
+}
+
 void Group::submit(const Work& work, std::span<const RankCall> calls, std::span<const RankOperands> operands,
                    const char* label, SourceLocation where) {
   std::vector<std::vector<runtime::Access>> accesses;
   for (std::size_t i = 0; i < calls.size(); ++i) accesses.push_back(accesses_of(*ranks_[i], calls[i], operands[i]));
   const auto submit_one = [&](std::size_t i) {
     const RankCall::Slots slots = calls[i].slots();
+    if (goes_through_window(*ranks_[i], calls[i]))
+      return submit_through_window(*ranks_[i], work[i], calls[i], operands[i], label, where);
     runtime::Submission submission{work[i], {}, slots, accesses[i], label, where};
     submission.movable = true;
     operands[i].stream.core()->submit(submission);

@@ -65,13 +65,6 @@ Group::~Group() {
   changed_.notify_all();
   if (watchdog_.joinable()) watchdog_.join();
   end_ranks();
-  // A call that failed may have left a copy into its window on the stream, of which no storage has a note.
-  for (const auto& rank : ranks_) {
-    if (!rank->window) continue;
-    try {
-      rank->stream.synchronize();
-    } catch (const Error&) {}  // failures of the work have been thrown where its results are used
-  }
 }
 
 Work Group::make_work() {

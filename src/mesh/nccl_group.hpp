@@ -118,6 +118,9 @@ class Group : public std::enable_shared_from_this<Group> {
   void wait_for_tokens(SourceLocation where);
   Result issue(Rank& rank, const RankCall& call, const std::byte* in, std::byte* out, void* stream) const;
   bool goes_through_window(const Rank& rank, const RankCall& call) const noexcept;
+  void submit_through_window(Rank& rank, const std::shared_ptr<const runtime::Launchable>& collective,
+                             const RankCall& call, const RankOperands& operands, const char* label,
+                             SourceLocation where);
   std::vector<runtime::Access> accesses_of(Rank& rank, const RankCall& call, const RankOperands& operands) const;
   void end_ranks() noexcept;
   void watch();

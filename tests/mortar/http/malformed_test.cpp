@@ -130,6 +130,8 @@ TEST(HttpMalformed, AllBodiesTogetherAreLimited) {
   EXPECT_TRUE(eventually([&] { return s.server.stats().bytes_in >= request.size() - 1; }));
   second.send(request);
   EXPECT_EQ(read_response(second).status, 503);
+  // What the second one has sent counts until its connection has ended.
+  EXPECT_TRUE(eventually([&] { return s.server.stats().connections == 1; }));
   first.send("x");
   EXPECT_EQ(read_response(first).status, 200);
   EXPECT_EQ(s.ask(request).status, 200) << "the memory is given back";

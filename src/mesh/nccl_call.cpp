@@ -154,7 +154,10 @@ void Group::submit_through_window(Rank& rank, const std::shared_ptr<const runtim
   put(collective, call.slots(),
       std::array{Access{rank.window, AccessMode::ReadWrite}, Access{rank.token, AccessMode::ReadWrite}});
   const std::array<std::uint64_t, 3> out{call.out_offset, options_.window_bytes, call.out_bytes(size_)};
-  put(rank.copy, out, std::array{Access{operands.out, AccessMode::ReadWrite}, Access{rank.window, AccessMode::Read}});
+  // The token, for which the group's end waits, too.
+  put(rank.copy, out,
+      std::array{Access{operands.out, AccessMode::ReadWrite}, Access{rank.window, AccessMode::Read},
+                 Access{rank.token, AccessMode::ReadWrite}});
 }
 
 void Group::submit(const Work& work, std::span<const RankCall> calls, std::span<const RankOperands> operands,

@@ -51,7 +51,10 @@ class NcclRig final : public Driver {
   void pause(bool on) { paused_.store(on); }
   void stop() {
     stop_.store(true);
-    if (stepper_.joinable()) stepper_.join();
+    if (!stepper_.joinable()) return;
+    stepper_.join();
+    cuda_.run_all();
+    for (const auto& gpu : gpus_) gpu->backend.poll();  // memory of others is given back when its work has ended
   }
 
   int current_device() override { return cuda_.current_device_number(); }

@@ -43,7 +43,7 @@ Op<Sharded<product_t<U, T>, 2, 0>> linear(const Sharded<T, 2, 0>& x, const Repli
                                           SourceLocation where = SourceLocation::current()) {
   return linear_of_ranks<Sharded<product_t<U, T>, 2, 0>, U>(x, w, where);
 }
-/// The same product on each rank.
+/// Each rank computes the whole product, equally.
 template <class U = void, Element T>
 Op<Replicated<product_t<U, T>, 2>> linear(const Replicated<T, 2>& x, const Replicated<T, 2>& w,
                                           SourceLocation where = SourceLocation::current()) {

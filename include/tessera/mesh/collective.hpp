@@ -33,10 +33,10 @@ class PartOperands {
 };
 
 template <class P>
-std::vector<ArgRef> part_args(P& placed, bool given, SourceLocation where) {
+std::vector<ArgRef> part_args(const P& placed, bool given, SourceLocation where) {
   placed.mesh(where);  // throws if it is empty
   std::vector<ArgRef> args;
-  for (auto& part : PlacedReach::parts(placed)) {
+  for (const auto& part : PlacedReach::parts(placed)) {
     ArgRef a;
     a.how = given ? ArgRef::How::Give : ArgRef::How::Read;
     a.layout = ref(Reach::layout(part), element_type<typename P::element>);
@@ -80,7 +80,7 @@ Layout<R + 1> blocks_along(const Layout<R>& whole, int axis, std::int64_t n) {
   return l;
 }
 
-template <class Result, class Derived>
+template <class Result>
 class CollectiveNode : public OpNode<Result> {
  public:
   runtime::Backend* device() const noexcept override { return &mesh_.device(mesh_.first_rank()).backend(); }
@@ -102,8 +102,8 @@ Layout<R> layout_of(const ReadOperand& operand) {
 }
 
 template <Element T, int R>
-class AllReduceNode final : public CollectiveNode<Replicated<T, R>, AllReduceNode<T, R>> {
-  using Base = CollectiveNode<Replicated<T, R>, AllReduceNode>;
+class AllReduceNode final : public CollectiveNode<Replicated<T, R>> {
+  using Base = CollectiveNode<Replicated<T, R>>;
 
  public:
   AllReduceNode(tessera::Partial<T, R>& p, SourceLocation where)
@@ -130,17 +130,13 @@ class AllReduceNode final : public CollectiveNode<Replicated<T, R>, AllReduceNod
 };
 
 template <Element T, int R, int A>
-class AllGatherNode final : public CollectiveNode<Replicated<T, R>, AllGatherNode<T, R, A>> {
-  using Base = CollectiveNode<Replicated<T, R>, AllGatherNode>;
+class AllGatherNode final : public CollectiveNode<Replicated<T, R>> {
+  using Base = CollectiveNode<Replicated<T, R>>;
   static_assert(A == 0 || R < kMaxRank, "all_gather along another axis than the first takes tensors of at most 7 axes");
 
  public:
-  AllGatherNode(Sharded<T, R, A>& s, bool given, SourceLocation where)
-      : Base(s.mesh(where), "all_gather", where),
-        dims_(s.dims(where)),
-        parts_(part_args(s, given, where), R, "all_gather", where) {
-    if (given) given_ = std::move(s);
-  }
+  AllGatherNode(const Sharded<T, R, A>& s, SourceLocation where) : AllGatherNode(s, false, where) {}
+  AllGatherNode(Sharded<T, R, A>&& s, SourceLocation where) : AllGatherNode(s, true, where) { given_ = std::move(s); }
   Replicated<T, R> run(const Stream& stream) override {
     const auto streams = streams_of_ranks(this->mesh_, stream, this->where_);
     std::vector<Layout<R>> in, out, gathered;
@@ -164,6 +160,10 @@ class AllGatherNode final : public CollectiveNode<Replicated<T, R>, AllGatherNod
   }
 
  private:
+  AllGatherNode(const Sharded<T, R, A>& s, bool given, SourceLocation where)
+      : Base(s.mesh(where), "all_gather", where),
+        dims_(s.dims(where)),
+        parts_(part_args(s, given, where), R, "all_gather", where) {}
   void rearrange(const Stream& stream, const Layout<R>& gathered, const Layout<R>& whole) {
     const Layout<R + 1> to = blocks_along(whole, A, ranks_of(this->mesh_));
     Layout<R + 1> from{gathered.storage, gathered.offset, to.dims, {}};
@@ -176,8 +176,8 @@ class AllGatherNode final : public CollectiveNode<Replicated<T, R>, AllGatherNod
 };
 
 template <Element T, int R, int A>
-class ReduceScatterNode final : public CollectiveNode<Sharded<T, R, A>, ReduceScatterNode<T, R, A>> {
-  using Base = CollectiveNode<Sharded<T, R, A>, ReduceScatterNode>;
+class ReduceScatterNode final : public CollectiveNode<Sharded<T, R, A>> {
+  using Base = CollectiveNode<Sharded<T, R, A>>;
   static_assert(A == 0 || R < kMaxRank,
                 "reduce_scatter along another axis than the first takes tensors of at most 7 axes");
 
@@ -226,8 +226,8 @@ class ReduceScatterNode final : public CollectiveNode<Sharded<T, R, A>, ReduceSc
 };
 
 template <Element T, int R>
-class BroadcastNode final : public CollectiveNode<Replicated<T, R>, BroadcastNode<T, R>> {
-  using Base = CollectiveNode<Replicated<T, R>, BroadcastNode>;
+class BroadcastNode final : public CollectiveNode<Replicated<T, R>> {
+  using Base = CollectiveNode<Replicated<T, R>>;
 
  public:
   BroadcastNode(const View<T, R>& x, int root, const Mesh& mesh, SourceLocation where)
@@ -260,7 +260,7 @@ class BroadcastNode final : public CollectiveNode<Replicated<T, R>, BroadcastNod
   std::vector<Op<Tensor<T, R>>> source_;  ///< of the root, where it is local
 };
 
-class BarrierNode final : public CollectiveNode<void, BarrierNode> {
+class BarrierNode final : public CollectiveNode<void> {
  public:
   BarrierNode(const Mesh& mesh, SourceLocation where) : CollectiveNode(mesh, "barrier", where) {}
   void run(const Stream& stream) override;
@@ -280,8 +280,8 @@ Op<Replicated<T, R>> all_reduce(Partial<T, R>&& p, SourceLocation where = Source
   static_assert(detail::adds<T>, "all_reduce adds f64, f32, f16, bf16 and integers: cast the summands first");
   return Op<Replicated<T, R>>(std::make_unique<detail::AllReduceNode<T, R>>(p, where));
 }
-/// The same sums, of which each rank owns its part along the axis. ShapeError unless the extent is a multiple of the
-/// number of ranks.
+/// Adds the ranks' summands as all_reduce() does; each rank owns its part of the sums along the axis. ShapeError unless
+/// the extent is a multiple of the number of ranks.
 template <int A, Element T, int R>
 Op<Sharded<T, R, A>> reduce_scatter(Partial<T, R>&& p, Axis<A>, SourceLocation where = SourceLocation::current()) {
   static_assert(detail::adds<T>, "reduce_scatter adds f64, f32, f16, bf16 and integers: cast the summands first");
@@ -290,12 +290,11 @@ Op<Sharded<T, R, A>> reduce_scatter(Partial<T, R>&& p, Axis<A>, SourceLocation w
 /// The whole tensor on every rank.
 template <Element T, int R, int A>
 Op<Replicated<T, R>> all_gather(const Sharded<T, R, A>& s, SourceLocation where = SourceLocation::current()) {
-  return Op<Replicated<T, R>>(
-      std::make_unique<detail::AllGatherNode<T, R, A>>(const_cast<Sharded<T, R, A>&>(s), false, where));
+  return Op<Replicated<T, R>>(std::make_unique<detail::AllGatherNode<T, R, A>>(s, where));
 }
 template <Element T, int R, int A>
 Op<Replicated<T, R>> all_gather(Sharded<T, R, A>&& s, SourceLocation where = SourceLocation::current()) {
-  return Op<Replicated<T, R>>(std::make_unique<detail::AllGatherNode<T, R, A>>(s, true, where));
+  return Op<Replicated<T, R>>(std::make_unique<detail::AllGatherNode<T, R, A>>(std::move(s), where));
 }
 /// The elements of rank `root` on every rank. Every member passes a tensor of the same extents; only the one of the
 /// member with the rank is read.

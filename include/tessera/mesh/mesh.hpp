@@ -67,7 +67,7 @@ class Mesh {
   int replica() const noexcept;
   /// The mesh of the ranks that hold the same as this member's along the axis `replica`.
   Mesh across_replicas(SourceLocation where = SourceLocation::current()) const;
-  /// Of a local rank. Throws MeshError for another one.
+  /// The device of a local rank. Throws MeshError for a rank of another member.
   Device device(int rank, SourceLocation where = SourceLocation::current()) const;
   /// The stream that work of a local rank runs on.
   Stream stream(int rank, SourceLocation where = SourceLocation::current()) const;

@@ -371,7 +371,7 @@ Op<Sharded<T, R, A>> empty_like(const Sharded<T, R, A>& x, SourceLocation where 
   return detail::make_placed<Sharded<T, R, A>, T>(x.mesh(where), x.part_dims(where),
                                                   detail::recipe<T>("empty_like", nullptr, where));
 }
-/// The same for a launch that reads replicated tensors only: each rank computes the same elements.
+/// An output for a launch that reads only replicated tensors, so that each rank computes equal elements.
 template <Element T, int R>
 Op<Replicated<T, R>> empty_like(const Replicated<T, R>& x, SourceLocation where = SourceLocation::current()) {
   return detail::make_placed<Replicated<T, R>, T>(x.mesh(where), x.part_dims(where),

@@ -139,7 +139,7 @@ class Engine {
   /// thread, and the last one if Request::report_cancelled; `reason` is its Token::error. False if it has ended
   /// already.
   bool cancel(SequenceId id, std::string reason = {});
-  /// The same for one choice of a request, while the others go on. False if the choice has ended already, or there is
+  /// Cancels one choice of a request, while the others go on. False if the choice has ended already, or there is
   /// none.
   bool cancel_choice(SequenceId id, std::int64_t choice, std::string reason = {});
   /// Blocks until there is something to do for step(), or until `longest` has passed: then false.

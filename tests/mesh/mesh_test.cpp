@@ -240,6 +240,9 @@ TEST(Mesh, WhatDoesNotFitIsRejectedAndNothingIsLost) {
   auto pending = kernel<doubled<64>>(mut(s));
   EXPECT_ERROR(BorrowError, static_cast<void>(all_gather(s)), "doubled", "all_gather");
   std::move(pending).sync();
+  auto gathering = all_gather(s);
+  EXPECT_ERROR(BorrowError, static_cast<void>(kernel<doubled<64>>(mut(s))), "doubled", "all_gather");
+  EXPECT_EQ(values(std::move(gathering).sync()).size(), before.size());
   EXPECT_ERROR(MeshError, static_cast<void>(s.part(4)), "rank 4");
 }
 

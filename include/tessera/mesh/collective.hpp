@@ -280,8 +280,8 @@ Op<Replicated<T, R>> all_reduce(Partial<T, R>&& p, SourceLocation where = Source
   static_assert(detail::adds<T>, "all_reduce adds f64, f32, f16, bf16 and integers: cast the summands first");
   return Op<Replicated<T, R>>(std::make_unique<detail::AllReduceNode<T, R>>(p, where));
 }
-/// Adds the ranks' summands as all_reduce() does; each rank owns its part of the sums along the axis. ShapeError unless
-/// the extent is a multiple of the number of ranks.
+/// Adds the ranks' summands as all_reduce() does; each rank owns its share of the sums along the axis. ShapeError
+/// unless the extent is a multiple of the number of ranks.
 template <int A, Element T, int R>
 Op<Sharded<T, R, A>> reduce_scatter(Partial<T, R>&& p, Axis<A>, SourceLocation where = SourceLocation::current()) {
   static_assert(detail::adds<T>, "reduce_scatter adds f64, f32, f16, bf16 and integers: cast the summands first");

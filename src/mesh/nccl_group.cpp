@@ -329,7 +329,7 @@ std::unique_lock<std::mutex> lock_within(std::mutex& mutex, std::chrono::millise
   std::unique_lock lock(mutex, std::try_to_lock);
   while (!lock && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    lock.try_lock();
+    if (lock.try_lock()) break;
   }
   return lock;
 }

@@ -185,7 +185,7 @@ def make_certificate():
 
 
 def start(port=0, *words):
-    return Server(FOLDER / "small", "--port", port, "--api-key-file", FOLDER / "keys", "--drain", 20, "--max-context", 2048, *words)
+    return Server(FOLDER / "small", "--port", port, "--api-key-file", FOLDER / "keys", "--drain", 20, "--max-context", 2048, *words, key="secret-a")
 
 
 class One:

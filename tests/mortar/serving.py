@@ -47,7 +47,9 @@ def free_port():
 class Server:
     """`mortar serve` on a free port of the loopback interface, once it is ready."""
 
-    def __init__(self, model, *words, env=None):
+    def __init__(self, model, *words, env=None, key=None):
+        """With `key`, the state is asked for with that API key."""
+        self.key = key
         variables = {k: v for k, v in os.environ.items() if not k.startswith("MORTAR_")} | (env or {})
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command(model, *words), stdout=subprocess.PIPE, stderr=self.errors, env=variables, text=True)
@@ -80,7 +82,10 @@ class Server:
         return float(found[1]) if found else 0.0
 
     def state(self):
-        return json.loads(self.get("/state")[2])
+        status, _, text = self.get("/state", headers={"Authorization": f"Bearer {self.key}"} if self.key else None)
+        if status != 200:
+            raise AssertionError(f"/state: {status} {text}")
+        return json.loads(text)
 
     def idle(self, seconds=10):
         """Waits until nothing runs; false if that does not happen."""

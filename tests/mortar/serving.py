@@ -78,7 +78,10 @@ class Server:
         return status, json.loads(text)
 
     def metric(self, pattern):
-        found = re.search(r"(?m)^" + pattern + r"(?:\{[^}]*\})? (\S+)$", self.get("/metrics")[2])
+        status, _, text = self.get("/metrics")
+        if status != 200:
+            raise AssertionError(f"/metrics: {status} {text}")
+        found = re.search(r"(?m)^" + pattern + r"(?:\{[^}]*\})? (\S+)$", text)
         return float(found[1]) if found else 0.0
 
     def state(self):

@@ -4,6 +4,7 @@
 #include "mesh/nccl_group.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "mesh/exchange.hpp"
@@ -90,7 +91,24 @@ void Group::create(const UniqueId& id, int size, int first, SourceLocation where
   prepare(where);
 }
 
-/// The new communicators appear when the parents are no longer in progress; then their own state is polled.
+/// The communicator that the split of a parent's rank makes. NCCL's thread writes the pointer, which may still be null
+/// when the parent is no longer in progress. Meanwhile the parent is asked whether it has failed.
+Comm Group::made_by_split(Rank& rank, const std::shared_ptr<Comm>& made, SourceLocation where) {
+  const Limit limit(options_.timeout_ms);
+  for (int polls = 0;; ++polls) {
+    settle(rank, Result::InProgress, "ncclCommSplit", "splitting a mesh", where);
+    const Comm comm = std::atomic_ref<Comm>(*made).load(std::memory_order_acquire);
+    if (comm != nullptr) return comm;
+    if (limit.passed()) {
+      abort({-1, concat("ncclCommSplit of rank ", rank.number, " made no communicator within ",
+                        options_.timeout_ms / 1000.0, " s")});
+      throw_if_failed("splitting a mesh", where);
+    }
+    pause(polls);
+  }
+}
+
+/// The new communicators appear after the parents are no longer in progress; then their own state is polled.
 void Group::create_from(Group& parent, int colour, SourceLocation where) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = parent.ranks_[i]->number;
   std::size_t next = 0;
@@ -99,12 +117,13 @@ void Group::create_from(Group& parent, int colour, SourceLocation where) {
       Config config;
       return library_.ncclCommSplit(rank.comm, colour, rank.number, ranks_[next++]->made.get(), &config);
     });
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+      ranks_[i]->comm = parent.made_by_split(*parent.ranks_[i], ranks_[i]->made, where);
   } catch (...) {
     for (const auto& rank : ranks_) keep(rank->made);
     throw;
   }
   for (const auto& rank : ranks_) {
-    rank->comm = *rank->made;
     settle(*rank, Result::InProgress, "ncclCommSplit", "splitting a mesh", where);
     int number = 0;
     library_.ncclCommCount(rank->comm, &size_);

@@ -110,6 +110,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Result with_lock(Rank& rank, const std::function<Result()>& f);
   /// Waits until a result is no longer in progress. Throws MeshError if the call failed or the limit has passed.
   void settle(Rank& rank, Result result, const char* call, const char* label, SourceLocation where);
+  Comm made_by_split(Rank& rank, const std::shared_ptr<Comm>& made, SourceLocation where);
   [[noreturn]] void fail(Rank& rank, Result result, const char* call, const char* label, SourceLocation where);
   void prepare(SourceLocation where);
   void make_windows(SourceLocation where);

@@ -1,5 +1,6 @@
 // The functions of the fake library. FAKE_NCCL_VERSION is the version that it reports; with FAKE_NCCL_INCOMPLETE it
 // lacks one.
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 
@@ -119,6 +120,9 @@ int ncclCommGetAsyncError(Comm* comm, int* error) {
     library.violate("a communicator is asked that has ended");
     return kInvalidArgument;
   }
+  // As NCCL does, the new communicator of a split appears only after its parent has stopped being in progress.
+  if (!comm->splitting && comm->split.polls > 0 && --comm->split.polls == 0)
+    std::atomic_ref<Comm*>(*comm->split.made).store(comm->split.comm, std::memory_order_release);
   const auto broken = library.broken.find(comm->rank);
   if (broken != library.broken.end())
     *error = broken->second;

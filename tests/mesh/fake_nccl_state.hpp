@@ -38,6 +38,8 @@ struct Group {
 struct Splitting {
   int colour = 0, key = 0;
   Comm** made = nullptr;
+  Comm* comm = nullptr;  ///< appears in `made` after so many polls of the parent
+  int polls = 0;
 };
 struct Comm {
   std::shared_ptr<Group> group;
@@ -262,7 +264,8 @@ class Library final : public Nccl {
       made->complete = true;
       for (std::size_t i = 0; i < members.size(); ++i) {
         Comm* const c = new_comm(made, static_cast<int>(i), members[i]->device);
-        *members[i]->split.made = c;
+        members[i]->split.comm = c;
+        members[i]->split.polls = kPolls;
         members[i]->splitting = false;
       }
     }

@@ -242,7 +242,10 @@ void Group::as_one(const char* call, const char* label, SourceLocation where,
     if (results[i] != Result::Success && results[i] != Result::InProgress)
       fail(*ranks_[i], results[i], call, label, where);
   }
-  for (std::size_t i = 0; i < ranks_.size(); ++i) settle(*ranks_[i], several ? end : results[i], call, label, where);
+  if (end != Result::Success && end != Result::InProgress) fail(*ranks_.front(), end, call, label, where);
+  // A call may return Success although its communicator is still in progress, in which state the communicator refuses
+  // the next call. So its state is polled in any case.
+  for (const auto& rank : ranks_) settle(*rank, Result::InProgress, call, label, where);
 }
 
 void Group::call_each(const char* call, const char* label, SourceLocation where,

@@ -243,7 +243,7 @@ void Group::as_one(const char* call, const char* label, SourceLocation where,
       fail(*ranks_[i], results[i], call, label, where);
   }
   if (end != Result::Success && end != Result::InProgress) fail(*ranks_.front(), end, call, label, where);
-  // A call may return Success although its communicator is still in progress, in which state the communicator refuses
+  // A call may return Success although its communicator is still in progress, and then the communicator rejects
   // the next call. So its state is polled in any case.
   for (const auto& rank : ranks_) settle(*rank, Result::InProgress, call, label, where);
 }

@@ -48,7 +48,7 @@ class Server:
     """`mortar serve` on a free port of the loopback interface, once it is ready."""
 
     def __init__(self, model, *words, env=None, key=None):
-        """With `key`, the state is asked for with that API key."""
+        """With `key`, the state is requested with that API key."""
         self.key = key
         variables = {k: v for k, v in os.environ.items() if not k.startswith("MORTAR_")} | (env or {})
         self.errors = tempfile.TemporaryFile()

@@ -23,7 +23,8 @@ class Clone:
     def __init__(self, root, compiler, cache):
         self.root, self.compiler = root, compiler
         self.clang = "clang" in compiler
-        self.environment = dict(os.environ, CCACHE_DIR=str(cache), CCACHE_BASEDIR=str(root), CCACHE_NOHASHDIR="1")
+        own = {k: v for k, v in os.environ.items() if not k.startswith("CCACHE_")}  # the caller's settings, CCACHE_DISABLE too, do not matter here
+        self.environment = own | {"CCACHE_DIR": str(cache), "CCACHE_BASEDIR": str(root), "CCACHE_NOHASHDIR": "1"}
         (root / "include").mkdir(parents=True)
         (root / "build").mkdir()
         (root / "include" / "part.hpp").write_text("#pragma once\ninline int part() { return 1; }\n")

@@ -249,7 +249,10 @@ class Watch::Loop {
       return;
     }
     const bool started = is_ready();
-    if (!started && now - started_ > Milliseconds(options_.start_ms)) return fail(not_connected());
+    // Only rank 0 knows who is missing. A rank that has reached rank 0 has no limit of its own: either rank 0 reports
+    // who has not connected, or it falls silent and the limit below names it.
+    if (options_.rank == 0 && !started && now - started_ > Milliseconds(options_.start_ms))
+      return fail(not_connected());
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       const Rank& rank = ranks_[i];
       if (!rank.connection || rank.left || now - rank.heard <= Milliseconds(options_.silence_ms)) continue;
@@ -263,8 +266,6 @@ class Watch::Loop {
     for (int i = 1; i < options_.size; ++i) {
       if (!ranks_[static_cast<std::size_t>(i)].connected) missing.push_back(i);
     }
-    if (options_.rank != 0 || missing.empty())
-      return {-1, concat("not all processes have connected within ", seconds(options_.start_ms), " s")};
     return {missing.front(), concat("has not connected within ", seconds(options_.start_ms),
                                     " s (missing: ", join(missing), " of ", options_.size, ")")};
   }

@@ -20,7 +20,7 @@ struct WatchOptions {
   std::string address;  ///< of rank 0's machine
   int port = 0;         ///< where rank 0 listens
   int rank = 0, size = 1;
-  int start_ms = 60'000;     ///< for all processes to connect
+  int start_ms = 60'000;     ///< to reach rank 0; on rank 0, for all processes to connect
   int silence_ms = 5'000;    ///< a process that sends nothing for so long has stopped, or cannot be reached
   int progress_ms = 60'000;  ///< steps in which no rank makes progress for so long hang; 0: no limit
   int beat_ms = 200;         ///< how often each process says that it lives

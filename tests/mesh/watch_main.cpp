@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
     options.port = std::atoi(argv[1]);
     options.rank = std::atoi(argv[2]);
     options.size = std::atoi(argv[3]);
-    options.start_ms = action == "short" ? 700 : 10'000;
+    options.start_ms = action == "short" ? 700 : action == "longer" ? 2'000 : 10'000;
     options.silence_ms = 1'000;
     options.progress_ms = 800;
     options.beat_ms = 100;

@@ -182,6 +182,12 @@ TEST(MeshWatch, AProcessThatIsKilledBeforeItConnectsIsNamed) {
   without_0.expect_ends(0, "rank 1 could not reach rank 0 at 127.0.0.1", milliseconds(5000));
 }
 
+// A rank whose limit ends before that of rank 0 waits for the name of the missing rank, which only rank 0 knows.
+TEST(MeshWatch, OnlyRank0SaysWhoHasNotConnected) {
+  Group group({"longer", "short", "before"});
+  group.expect_ends(2, "rank 2: has not connected within 2 s", milliseconds(8000));
+}
+
 TEST(MeshWatch, AProcessThatIsKilledWhileOthersConnectEndsThem) {
   Group group({"work", "work", "before"});
   ASSERT_TRUE(group[2].wait_for("before", Clock::now() + milliseconds(15'000)));

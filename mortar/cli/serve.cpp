@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -123,6 +124,21 @@ EngineOptions engine_options(const Arguments& arguments, const Model& model) {
   return e;
 }
 
+/// Kernels are compiled for a GPU in seconds each: before requests wait for them. (On the CPU it is a matter of
+/// milliseconds.)
+void warm_up(Engine& engine, const Arguments& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto next_line = begin + std::chrono::seconds(2);
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  engine.warm_up([&](std::int64_t done, std::int64_t all) {
+    if (endings > 0) throw Interrupted();
+    if (std::chrono::steady_clock::now() < next_line && done < all) return;
+    next_line = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    report(arguments, "kernels of %lld of %lld steps are ready, %.1f s\n", static_cast<long long>(done),
+           static_cast<long long>(all), seconds());
+  });
+}
+
 /// Loads the model for one sequence of the largest context: the KV cache is shared, and how many answers fit beside
 /// each other is known only when they come.
 Engine open_engine(const Arguments& arguments) {
@@ -137,7 +153,10 @@ Engine open_engine(const Arguments& arguments) {
   Model model = load(arguments.positional(0), options);
   report(arguments, "%s", plan_text(model.plan).c_str());
   const EngineOptions chosen = engine_options(arguments, model);
-  return Engine(std::move(model), chosen);
+  const bool compiles = model.device.kind() == tessera::DeviceKind::Cuda && !arguments.flag("--no-warm-up");
+  Engine engine(std::move(model), chosen);
+  if (compiles) warm_up(engine, arguments);
+  return engine;
 }
 
 /// As many connections as the system allows: each is a file.
@@ -193,6 +212,8 @@ const Option kOptions[] = {
     {"--max-stops", "N", "stop strings of a request", "4"},
     {"--log", "FILE", "access log, JSON lines without prompts; -: standard error"},
     {"--tensor-parallel", "N", "devices for one model; 1 is supported", "1"},
+    {"--no-warm-up", nullptr,
+     "answers requests before the kernels of all steps are compiled: the first ones wait for them"},
     {"--exact", nullptr, "tokens of an answer do not depend on other requests; slower"},
 };
 const Registration kRegistration({"serve", "MODEL", "a server with OpenAI's API", kOptions, OptionSet::Model, run});

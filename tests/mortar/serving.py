@@ -33,9 +33,9 @@ def make_model(folder, template="qwen3.jinja"):
 def command(model, *words, port=0):
     """The command line; what `words` say of the port and the context counts."""
     words = [str(w) for w in words]
-    for option, value in (("--port", port), ("--max-context", CONTEXT)):
+    for option, value in (("--port", port), ("--max-context", CONTEXT), ("--device", "cpu")):
         words += [] if option in words else [option, str(value)]
-    return [str(MORTAR), "serve", str(model), "--device", "cpu", "--quiet", *words]
+    return [str(MORTAR), "serve", str(model), "--quiet", *words]
 
 
 def free_port():

@@ -170,6 +170,12 @@ class Engine {
   /// all sequences do, and the error is thrown.
   void serve(const std::stop_token& stop);
 
+  /// Computes steps of all sizes without a sequence, so that their kernels are compiled, or found in the cache and
+  /// loaded. Without it the first steps do that while requests wait: seconds for each new kernel on a GPU. `progress`
+  /// hears how many of how many steps have been computed; what it throws ends the warm-up. Steps for which there is no
+  /// memory are left out.
+  void warm_up(const std::function<void(std::int64_t done, std::int64_t all)>& progress = {});
+
   /// From now on the device's time is measured, or no longer: by marks around the work of each step, two of steps with
   /// masks, for which the device may wait.
   void time_device(bool on);

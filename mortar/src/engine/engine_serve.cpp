@@ -169,6 +169,17 @@ void Engine::run() {
 
 void Engine::serve(const std::stop_token& stop) { state_->serve(stop); }
 
+void Engine::warm_up(const std::function<void(std::int64_t done, std::int64_t all)>& progress) {
+  const State::Guard guard(*state_);
+  const EngineOptions& o = state_->options;
+  const MemoryPlan& plan = state_->model.plan;
+  state_->runner.warm_up({.batch = o.max_batch,
+                          .prefill = std::min(o.prefill_tokens, state_->max_context),
+                          .pages = pages_for(state_->max_context),
+                          .memory = plan.reserve + activation_bytes(state_->model.config, o.prefill_tokens, 0)},
+                         progress);
+}
+
 void Engine::time_device(bool on) {
   const State::Guard guard(*state_);
   state_->runner.time(on);

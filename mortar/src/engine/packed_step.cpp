@@ -37,15 +37,30 @@ Layout layout_of(const StepShape& s) {
   return at;
 }
 
-std::int64_t rounded_up(std::int64_t n, std::int64_t least) {
+constexpr std::int64_t kLeastPages = 8;
+std::int64_t to_power_of_two(std::int64_t n, std::int64_t least = 1) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(n, least))));
+}
+std::int64_t to_multiple(std::int64_t n, std::int64_t of) { return ceil_div(n, of) * of; }
+
+/// The extents of a step with `tokens` of prompts.
+void round_up(StepShape& s, std::int64_t tokens, int rounding) {
+  const auto few = [&](std::int64_t n) { return n < rounding ? to_power_of_two(n) : to_multiple(n, rounding); };
+  s.rows = to_multiple(s.prompts, rounding) + to_multiple(s.answers, rounding);
+  // A single token, or a few, are computed by kernels of their own.
+  tokens = s.answers == 0 ? few(tokens) : to_multiple(tokens, rounding);
+  s.answers = to_multiple(s.answers, rounding);
+  s.tokens = tokens + s.answers;
+  if (s.wanted > 0) s.wanted = few(s.wanted);
+  s.pages = to_power_of_two(s.pages, kLeastPages);
 }
 
 }  // namespace
 
-StepShape shape_of(std::span<const RowPlan> rows, std::size_t prompts, int query_tile) {
+StepShape shape_of(std::span<const RowPlan> rows, std::size_t prompts, int query_tile, int rounding) {
   StepShape s;
   s.query_tile = query_tile;
+  s.prompts = static_cast<std::int64_t>(prompts);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     s.pages = std::max(s.pages, static_cast<std::int64_t>(rows[r].pages.size()));
     s.wanted += rows[r].wants_token ? 1 : 0;
@@ -55,12 +70,14 @@ StepShape shape_of(std::span<const RowPlan> rows, std::size_t prompts, int query
   }
   s.tiles = ceil_div(s.tokens, std::int64_t{query_tile});
   s.rows = std::ssize(rows);
-  s.answers = s.rows - static_cast<std::int64_t>(prompts);
-  s.tokens += s.answers;
+  s.answers = s.rows - s.prompts;
   if (prompts == 0) {
-    constexpr std::int64_t kLeastPages = 8;
-    s.rows = s.tokens = s.answers = s.wanted = rounded_up(s.rows, 1);
-    s.pages = rounded_up(s.pages, kLeastPages);
+    s.rows = s.tokens = s.answers = s.wanted = to_power_of_two(s.rows);
+    s.pages = to_power_of_two(s.pages, kLeastPages);
+  } else if (rounding > 1) {
+    round_up(s, s.tokens, rounding);
+  } else {
+    s.tokens += s.answers;
   }
   return s;
 }
@@ -78,8 +95,11 @@ PackedStep::PackedStep(std::span<const RowPlan> rows, const StepShape& shape)
   std::int64_t token = 0, wanted = 0;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const RowPlan& row = rows[r];
-    const auto n = std::ssize(row.ids), index = static_cast<std::int64_t>(r);
-    if (index < shape.prompt_rows()) {
+    const auto n = std::ssize(row.ids), place = static_cast<std::int64_t>(r);
+    const bool prompt = place < shape.prompts;
+    const std::int64_t index = prompt ? place : shape.prompt_rows() + place - shape.prompts;
+    if (place == shape.prompts) token = shape.first_answer();
+    if (prompt) {
       token = ceil_div(token, tile) * tile;
       for (std::int64_t i = 0; i < n; i += tile) {
         *part(at.tile_rows + (token + i) / tile) = static_cast<i32>(index);

@@ -14,15 +14,20 @@ struct StepShape {
   int query_tile = kSmallQueryTile;
   std::int64_t tokens = 0, rows = 0, pages = 0, tiles = 0, wanted = 0;
   std::int64_t answers = 0;  ///< rows, and tokens
+  std::int64_t prompts = 0;  ///< of the rows before those of answers, how many are in use
   std::int64_t prompt_rows() const { return rows - answers; }
   /// Where the tokens of answers begin.
   std::int64_t first_answer() const { return tokens - answers; }
   /// All rows are answers: a decoding step.
   bool decode() const { return answers > 0 && answers == rows; }
 };
-/// The extents for `rows`, of which the first `prompts` are parts of prompts; in decoding, with rows and pages rounded
-/// up, so that few graphs serve all steps.
-StepShape shape_of(std::span<const RowPlan> rows, std::size_t prompts, int query_tile);
+/// What extents of steps with prompts are rounded up to on a GPU, where the code of a kernel depends on what divides
+/// its extents: few specializations serve all steps. Tensor cores compute so many rows at once, so that the rows
+/// between cost next to nothing.
+inline constexpr int kGpuRounding = 16;
+/// The extents for `rows`, of which the first `prompts` are parts of prompts. In decoding, rows and pages are rounded
+/// up to powers of two, so that few graphs serve all steps. Else, they are rounded up by `rounding`; 1: not at all.
+StepShape shape_of(std::span<const RowPlan> rows, std::size_t prompts, int query_tile, int rounding = 1);
 
 class PackedStep {
  public:

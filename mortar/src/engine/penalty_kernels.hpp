@@ -70,12 +70,13 @@ void mark_chosen(Mut<i8, 1, Whole> marks, In<i32, dyn> tokens, In<i32, dyn, dyn>
   marks.scatter(0, token, full<i8>(kInAnswer));
 }
 
+inline constexpr int kMarkedIds = 64;  ///< ids that mark_sequence stores at a time
 /// The marks of a sequence that begins: `ids`, of which the first `prompt` are its prompt. After it gave way to another
 /// sequence, an id may be in the prompt and in the answer, which comes after it: of equal indices the last one is
 /// stored, and a later scatter comes after an earlier one (docs/language.md).
 template <int Whole>
 void mark_sequence(Mut<i8, 1, Whole> marks, In<i32, dyn> ids, Scalar<i32> prompt) {
-  constexpr int kClear = 4096, kIds = 64;
+  constexpr int kClear = 4096, kIds = kMarkedIds;
   auto parts = marks.sub(shape<1, kClear>);
   for (auto part : range(ceil_div(marks.dim(1), kClear))) parts.store(0, part, zeros<i8, 1, kClear>());
   for (auto step : range(ceil_div(ids.dim(0), kIds))) {

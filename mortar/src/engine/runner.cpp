@@ -73,25 +73,36 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
           .sync(stream_);
   network_.rope_factor = angles.attention_factor;
   network_.numerics = numerics;
-  if (kernels::target_of(model.device).gpu && !numerics.one_way()) query_tile_ = kQueryTile;
-  const Dims<4> dims(
-      {model.config.attention.kv_heads, pages * kPage, std::int64_t{2}, model.config.attention.head_dim / 2});
-  // Numbers where large tiles of queries are taken: their attention is computed again where it finds something else;
-  // and where reading what nothing has written is an error. On the CPU, memory that is never written costs nothing.
-  const auto empty_cache = [&] {
-    return query_tile_ == kQueryTile || check_mode() ? zeros<bf16>(dims).sync(stream_)
-                                                     : empty<bf16>(dims).sync(stream_);
-  };
+  if (kernels::target_of(model.device).gpu) {
+    rounding_ = kGpuRounding;
+    if (!numerics.one_way()) query_tile_ = kQueryTile;
+  }
   try {
-    for (std::int64_t layer = 0; layer < model.config.layers; ++layer) {
-      cache_.keys.push_back(empty_cache());
-      cache_.values.push_back(empty_cache());
-    }
+    cache_ = empty_cache(pages, {}, stream_);
   } catch (const DeviceError& error) {
     throw CapacityError("a KV cache of " + std::to_string(pages * kPage) + " tokens (" +
                         bytes_text(pages * kPage * kv_bytes_per_token(model.config, KvType::Bf16)) +
                         ") does not fit beside the weights: take a smaller context or batch\n" + error.message());
   }
+}
+
+KvCache Runner::empty_cache(std::int64_t pages, std::span<const std::size_t> layers, const Stream& stream) const {
+  const auto& attention = network_.config.attention;
+  const Dims<4> dims({attention.kv_heads, pages * kPage, std::int64_t{2}, attention.head_dim / 2});
+  // Numbers where large tiles of queries are taken: their attention is computed again where it finds something else;
+  // and where reading what nothing has written is an error. On the CPU, memory that is never written costs nothing.
+  const auto empty_tensor = [&] {
+    return query_tile_ == kQueryTile || check_mode() ? zeros<bf16>(dims).sync(stream) : empty<bf16>(dims).sync(stream);
+  };
+  KvCache cache;
+  cache.keys.resize(network_.weights.layers.size());
+  cache.values.resize(network_.weights.layers.size());
+  for (std::size_t layer = 0; layer < cache.keys.size(); ++layer) {
+    if (!layers.empty() && std::ranges::find(layers, layer) == layers.end()) continue;
+    cache.keys[layer] = empty_tensor();
+    cache.values[layer] = empty_tensor();
+  }
+  return cache;
 }
 
 Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, const Choosing& how, bool masked,
@@ -138,11 +149,17 @@ void Runner::read_tokens(Launched& step, const Tensor<i32, 1>& tokens) {
   step.tokens_ = host(padded, std::move(buffer)).on(stream_);
 }
 
+void Runner::place_chosen_ids(Tensor<i32, 1>& data, std::int64_t first, const std::vector<i32>& after,
+                              const Tensor<i32, 1>& chosen, const Stream& stream) {
+  constexpr int kTokens = 128;
+  const std::int64_t end = first + std::ssize(after);
+  kernel<place_chosen<kTokens>>(mut(data).slice<0>(first, end), on_device(after, stream), chosen).on(stream);
+}
+
 void Runner::place_tokens(Tensor<i32, 1>& data, std::span<const RowPlan> rows, const StepShape& shape,
                           const Launched& before) {
-  constexpr int kTokens = 128;
   const std::int64_t first = kIdsBegin + shape.first_answer(), end = first + shape.answers;
-  const auto answers = rows.subspan(static_cast<std::size_t>(std::min(shape.prompt_rows(), std::ssize(rows))));
+  const auto answers = rows.subspan(static_cast<std::size_t>(shape.prompts));
   if (std::ranges::all_of(answers, [](const RowPlan& row) { return row.after < 0; })) return;
   bool same = before.tokens().dim(0) == shape.answers;
   for (std::size_t i = 0; i < answers.size(); ++i) same = same && answers[i].after == static_cast<i32>(i);
@@ -152,7 +169,7 @@ void Runner::place_tokens(Tensor<i32, 1>& data, std::span<const RowPlan> rows, c
   }
   std::vector<i32> after(static_cast<std::size_t>(shape.answers), -1);
   std::ranges::transform(answers, after.begin(), &RowPlan::after);
-  kernel<place_chosen<kTokens>>(mut(data).slice<0>(first, end), on_device(after, stream_), before.tokens()).on(stream_);
+  place_chosen_ids(data, first, after, before.tokens(), stream_);
 }
 
 Runner::Launched Runner::launch_eager(const StepRequest& request, const StepShape& shape, const Launched* before) {
@@ -210,7 +227,7 @@ Runner::Launched Runner::replay(DecodeGraph& decode, const StepRequest& request,
 }
 
 Runner::Launched Runner::launch(const StepRequest& request, const Launched* before) {
-  const StepShape shape = shape_of(request.rows, request.prompts, query_tile_);
+  const StepShape shape = shape_of(request.rows, request.prompts);
   const DecodeGraph* in_use = before == nullptr ? nullptr : before->graph_;
   Launched step = shape.decode() ? replay(graph_for(shape, request.how, request.masked, in_use), request, shape, before)
                                  : launch_eager(request, shape, before);
@@ -263,7 +280,7 @@ void Runner::drop(Launched&& step) {
 
 void Runner::row_logits(const RowPlan& row, std::int64_t tokens,
                         const std::function<void(std::int64_t first, const Tensor<f32, 2>& logits)>& use) {
-  const StepShape shape = shape_of(std::span(&row, 1), 1, query_tile_);
+  const StepShape shape = shape_of(std::span(&row, 1), 1);
   const Tensor<i32, 1> data = on_device(PackedStep(std::span(&row, 1), shape).data(), stream_);
   const StepViews views = views_of(data, shape);
   const Tensor<bf16, 2> hidden = forward(network_, cache_, views.step).on(stream_);

@@ -10,6 +10,7 @@
 #include "engine/device_clock.hpp"
 #include "engine/packed_step.hpp"
 #include "engine/sampler.hpp"
+#include "engine/warm_up.hpp"
 #include "mortar/model.hpp"
 
 namespace mortar {
@@ -62,6 +63,11 @@ class Runner {
   /// Tokens of a tile of queries: prompts begin at multiples of it.
   int query_tile() const { return query_tile_; }
 
+  /// Computes steps of all sizes without a sequence: their kernels are compiled, or found in the cache and loaded.
+  /// `progress` hears how many of how many steps have been computed; what it throws ends the warm-up. Steps for which
+  /// there is no memory are left out.
+  void warm_up(const WarmUpLimits& limits, const std::function<void(std::int64_t, std::int64_t)>& progress);
+
  private:
   struct GraphKey {
     std::int64_t rows, pages;
@@ -79,11 +85,36 @@ class Runner {
   /// The graph for such steps, captured if it is the first. Without memory for it, graphs other than `in_use` go.
   DecodeGraph& graph_for(const StepShape& shape, const Choosing& how, bool masked, const DecodeGraph* in_use);
 
+  StepShape shape_of(std::span<const RowPlan> rows, std::size_t prompts) const {
+    return mortar::shape_of(rows, prompts, query_tile_, rounding_);
+  }
+  /// The cache of `pages` pages of some layers; of all if there are none.
+  KvCache empty_cache(std::int64_t pages, std::span<const std::size_t> layers, const tessera::Stream& stream) const;
+  /// A part of a warm-up, on a cache and a stream.
+  struct Preparation {
+    std::int64_t bytes;  ///< of its intermediate results
+    std::function<void(KvCache&, tessera::Stream&)> run;
+  };
+  std::vector<Preparation> preparations(const WarmUpLimits& limits, std::span<const std::size_t> layers) const;
+  /// The forward pass of some layers, for no sequence.
+  void compute_empty(const StepShape& shape, std::span<const std::size_t> layers, KvCache& cache,
+                     tessera::Stream& stream) const;
+  /// The logits of `rows` rows, and all ways of choosing tokens from them.
+  void choose_empty(std::int64_t rows, std::int64_t slots, tessera::Stream& stream) const;
+  SlotState empty_slots(std::int64_t slots, const tessera::Stream& stream) const;
+  /// Runs all parts, several at a time, so that kernels are compiled at once; `memory`: bytes for their results.
+  void compile_in_threads(std::span<const Preparation> work, std::span<const std::size_t> layers,
+                          std::int64_t memory) const;
+
   Launched launch_eager(const StepRequest& request, const StepShape& shape, const Launched* before);
   Launched replay(DecodeGraph& graph, const StepRequest& request, const StepShape& shape, const Launched* before);
   /// Writes the ids of answers that come after tokens of `before` into the array of a step.
   void place_tokens(tessera::Tensor<tessera::i32, 1>& data, std::span<const RowPlan> rows, const StepShape& shape,
                     const Launched& before);
+  /// data[first + i] = chosen[after[i]], unless after[i] is -1.
+  static void place_chosen_ids(tessera::Tensor<tessera::i32, 1>& data, std::int64_t first,
+                               const std::vector<tessera::i32>& after, const tessera::Tensor<tessera::i32, 1>& chosen,
+                               const tessera::Stream& stream);
   /// Enqueues the way of the tokens to the host.
   void read_tokens(Launched& step, const tessera::Tensor<tessera::i32, 1>& tokens);
   tessera::HostBuffer<tessera::i32> token_buffer(std::int64_t size);
@@ -92,7 +123,7 @@ class Runner {
   Network network_;
   KvCache cache_;
   std::int64_t valid_, words_;
-  int query_tile_ = kSmallQueryTile;
+  int query_tile_ = kSmallQueryTile, rounding_ = 1;
   DeviceClock clock_;
   std::map<std::int64_t, std::deque<tessera::HostBuffer<tessera::i32>>> buffers_;  ///< for tokens, by size
   std::deque<tessera::HostBuffer<tessera::bf16>> ends_;                            ///< for steps without tokens

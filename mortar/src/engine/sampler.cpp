@@ -10,6 +10,7 @@
 #include "engine/penalty_kernels.hpp"
 #include "engine/sampling_kernels.hpp"
 #include "mortar/config.hpp"
+#include "mortar/engine.hpp"
 #include "mortar/errors.hpp"
 #include "tessera/kernels/top_k.hpp"
 
@@ -68,7 +69,9 @@ SlotState::SlotState(std::int64_t slots, std::int64_t vocabulary, const Stream& 
 
 void SlotState::begin(std::int64_t slot, const TokenRange& ids, std::int64_t prompt, const Sampling& sampling,
                       const Stream& stream) {
-  std::vector<i32> all(ids.size());
+  // In whole steps of the kernel, which ignores -1: what divides the extent would choose its code.
+  constexpr std::size_t kIds = kMarkedIds;
+  std::vector<i32> all((ids.size() + kIds - 1) / kIds * kIds, -1);
   ids.copy_to(all.begin());
   kernel<mark_sequence<kWholeRow>>(mut(marks).slice<0>(slot, slot + 1),
                                    from(std::span(all), {static_cast<std::int64_t>(all.size())}),
@@ -86,7 +89,7 @@ void SlotState::begin(std::int64_t slot, const TokenRange& ids, std::int64_t pro
   const std::int64_t vocabulary = marks.dim(1);
   if (!counts) counts = zeros<i32>({marks.dim(0), vocabulary}).sync(stream);
   std::vector<i32> frequencies(static_cast<std::size_t>(vocabulary));
-  for (const i32 id : std::span(all).subspan(static_cast<std::size_t>(prompt)))
+  for (const i32 id : std::span(all).first(ids.size()).subspan(static_cast<std::size_t>(prompt)))
     ++frequencies[static_cast<std::size_t>(id)];
   copy_into(mut(*counts).slice<0>(slot, slot + 1), from(std::span(frequencies), {1, vocabulary})).sync(stream);
 }
@@ -172,8 +175,10 @@ RowScores score(const Tensor<f32, 2>& logits, const Tensor<i32, 1>& tokens, std:
   scores.chosen = host(chosen).sync(stream);
   for (std::size_t r = 0; r < total.size(); ++r) scores.chosen[r] -= total[r];
   if (scores.count == 0) return scores;
-  const Dims<3> parts({rows, chunks, scores.count});
-  const Dims<2> candidates({rows, chunks * scores.count}), top({rows, scores.count});
+  // Always as many as a request may have: the code of these kernels depends on what divides the number.
+  const std::int64_t computed = std::min(kMostLogprobs, valid);
+  const Dims<3> parts({rows, chunks, computed});
+  const Dims<2> candidates({rows, chunks * computed}), top({rows, computed});
   auto [values, at] =
       kernel<kernels::top_k_chunk<f32, kMost, kChunk>>(empty<f32>(parts), empty<i32>(parts), logits.slice<1>(0, valid))
           .sync(stream);
@@ -181,10 +186,15 @@ RowScores score(const Tensor<f32, 2>& logits, const Tensor<i32, 1>& tokens, std:
       kernel<kernels::top_k_merge<f32, kMost, kCandidates>>(
           empty<f32>(top), empty<i32>(top), reshape(values.view(), candidates), reshape(at.view(), candidates))
           .sync(stream);
-  scores.top = host(best).sync(stream);
-  scores.top_tokens = host(ids).sync(stream);
-  for (std::size_t i = 0; i < scores.top.size(); ++i)
-    scores.top[i] -= total[i / static_cast<std::size_t>(scores.count)];
+  const std::vector<f32> all = host(best).sync(stream);
+  const std::vector<i32> all_tokens = host(ids).sync(stream);
+  for (std::size_t r = 0; r < total.size(); ++r) {
+    for (std::int64_t k = 0; k < scores.count; ++k) {
+      const std::size_t i = r * static_cast<std::size_t>(computed) + static_cast<std::size_t>(k);
+      scores.top.push_back(all[i] - total[r]);
+      scores.top_tokens.push_back(all_tokens[i]);
+    }
+  }
   return scores;
 }
 

@@ -47,7 +47,9 @@ Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, bo
 Flow<Tensor<bf16, 2>> forward(const Network& net, KvCache& cache, const Step& step) {
   auto x = co_await kernels::embedding(net.weights.embedding, step.ids);
   const auto rotation = co_await rotation_of(net, step);
-  for (std::size_t layer = 0; layer < net.weights.layers.size(); ++layer) {
+  const std::size_t layers = step.layers.empty() ? net.weights.layers.size() : step.layers.size();
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::size_t layer = step.layers.empty() ? i : step.layers[i];
     x = co_await attend(net, layer, cache, step, rotation, std::move(x));
     x = co_await feed_forward(net, net.weights.layers[layer], step.decode(), std::move(x));
   }

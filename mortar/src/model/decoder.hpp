@@ -1,5 +1,6 @@
 // The forward pass of one step, as a flow over kernels: what the spec of the model says.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "model/products.hpp"
@@ -27,6 +28,7 @@ struct Step {
   // Tokens of prompts are packed in tiles that belong to one sequence each.
   int query_tile = kSmallQueryTile;  ///< kSmallQueryTile or kQueryTile
   tessera::View<tessera::i32, 1> tile_rows, tile_positions;
+  std::span<const std::size_t> layers = {};  ///< only these are computed; none: all
 
   std::int64_t tokens() const { return ids.dim(0); }
   /// Every token is an answer's: such steps are captured into graphs.

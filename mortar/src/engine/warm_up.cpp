@@ -1,0 +1,286 @@
+// The steps of a warm-up, and how they are computed.
+#include "engine/warm_up.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "engine/penalty_kernels.hpp"
+#include "engine/runner.hpp"
+#include "tessera/kernels/embedding.hpp"
+#include "tessera/runtime/memory.hpp"
+
+namespace mortar {
+
+using namespace tessera;
+
+namespace {
+
+constexpr std::int64_t kLeastPages = 8;
+
+std::vector<std::int64_t> powers_of_two(std::int64_t first, std::int64_t last) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t n = first; n < last; n *= 2) all.push_back(n);
+  all.push_back(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(first, last)))));
+  return all;
+}
+
+/// Numbers of tokens: each multiple of `rounding` up to 1024, then eight of each octave, and `most`. Below `rounding`,
+/// and with a rounding of 1, powers of two and eighths of octaves.
+std::vector<std::int64_t> token_counts(std::int64_t most, std::int64_t rounding) {
+  constexpr std::int64_t kAll = 1024, kOfAnOctave = 8;
+  std::vector<std::int64_t> all;
+  for (std::int64_t n = 1; n < rounding && n < most; n *= 2) all.push_back(n);
+  const auto step = [&](std::int64_t n) {
+    const auto octave = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)));
+    return rounding > 1 && n < kAll ? rounding : std::max(octave / kOfAnOctave, rounding);
+  };
+  std::int64_t n = rounding;
+  for (; n < most; n += step(n)) all.push_back(n);
+  all.push_back(ceil_div(most, rounding) * rounding);
+  return all;
+}
+
+/// What the kernels of a layer depend on: the types and extents of its weights.
+class LayerKind {
+ public:
+  explicit LayerKind(const LayerWeights& w) {
+    add(w.qkv);
+    add(w.output);
+    key_.push_back(w.experts ? 1 : 0);
+    if (w.dense) {
+      add(w.dense->gate_up);
+      add(w.dense->down);
+    }
+    if (w.experts) {
+      add(w.experts->router);
+      add(w.experts->gate_up);
+      add(w.experts->down);
+    }
+  }
+  auto operator<=>(const LayerKind&) const = default;
+
+ private:
+  template <class T, int R>
+  void add(const Tensor<T, R>& tensor) {
+    for (int axis = 0; axis < R; ++axis) key_.push_back(tensor.dim(axis));
+  }
+  template <class M>
+    requires requires(const M& m) { m.is_fp8; }
+  void add(const M& m) {
+    key_.push_back(m.is_fp8 ? 1 : 0);
+    if (m.is_fp8) {
+      add(m.quantized);
+      add(m.scales);
+    } else {
+      add(m.values);
+    }
+  }
+  std::vector<std::int64_t> key_;
+};
+
+/// Memory that threads share.
+class SharedMemory {
+ public:
+  explicit SharedMemory(std::int64_t bytes) : free_(bytes), all_(bytes) {}
+
+  /// A part of it, as long as it lives. Waits until others have given back enough.
+  class Part {
+   public:
+    Part(SharedMemory& from, std::int64_t bytes) : from_(from), bytes_(bytes) {
+      std::unique_lock lock(from_.mutex_);
+      from_.changed_.wait(lock, [&] { return bytes_ <= from_.free_; });
+      from_.free_ -= bytes_;
+    }
+    ~Part() {
+      {
+        const std::lock_guard lock(from_.mutex_);
+        from_.free_ += bytes_;
+      }
+      from_.changed_.notify_all();
+    }
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
+
+   private:
+    SharedMemory& from_;
+    std::int64_t bytes_;
+  };
+  bool has(std::int64_t bytes) const { return bytes <= all_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::int64_t free_, all_;
+};
+
+Tensor<i32, 1> packed_on(const StepShape& shape, const Stream& stream) {
+  const PackedStep packed({}, shape);
+  return from(std::span(packed.data()), {std::ssize(packed.data())}).on(stream);
+}
+
+}  // namespace
+
+std::vector<StepShape> steps_to_prepare(const WarmUpLimits& limits, int query_tile, int rounding) {
+  const auto rounded = [&](std::int64_t n) { return ceil_div(n, std::int64_t{rounding}) * rounding; };
+  const std::vector<std::int64_t> pages = powers_of_two(kLeastPages, limits.pages);
+  std::vector<StepShape> steps;
+  for (const std::int64_t rows : powers_of_two(1, limits.batch))
+    for (const std::int64_t n : pages) {
+      StepShape s;
+      s.query_tile = query_tile;
+      s.rows = s.tokens = s.answers = s.wanted = rows;
+      s.pages = n;
+      steps.push_back(s);
+    }
+  const auto add = [&](std::int64_t prompts, std::int64_t answers, std::int64_t n) {
+    StepShape s;
+    s.query_tile = query_tile;
+    s.answers = answers;
+    s.rows = rounding + answers;
+    s.tokens = prompts + answers;
+    s.tiles = ceil_div(prompts, std::int64_t{query_tile});
+    s.pages = n;
+    steps.push_back(s);
+  };
+  // Products depend on all tokens, the attention of answers on their number and pages.
+  const std::int64_t most = rounded(limits.prefill);
+  for (const std::int64_t tokens : token_counts(most + rounded(limits.batch), rounding))
+    add(std::min(tokens, most), std::max<std::int64_t>(tokens - most, 0), pages.front());
+  for (const std::int64_t answers : powers_of_two(1, limits.batch))
+    for (const std::int64_t n : pages) add(rounding, rounded(std::min(answers, limits.batch)), n);
+  return steps;
+}
+
+std::vector<std::int64_t> choices_to_prepare(std::int64_t batch, int rounding) {
+  std::vector<std::int64_t> all = powers_of_two(1, batch);
+  for (const std::int64_t n : token_counts(batch, rounding)) all.push_back(n);
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  return all;
+}
+
+std::vector<std::size_t> layers_to_prepare(const Weights& weights) {
+  std::map<LayerKind, std::size_t> kinds;
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) kinds.emplace(LayerKind(weights.layers[i]), i);
+  std::vector<std::size_t> first;
+  for (const auto& [kind, layer] : kinds) first.push_back(layer);
+  std::ranges::sort(first);
+  return first;
+}
+
+void Runner::compute_empty(const StepShape& shape, std::span<const std::size_t> layers, KvCache& cache,
+                           Stream& stream) const {
+  const Tensor<i32, 1> data = packed_on(shape, stream);
+  StepViews views = views_of(data, shape);
+  views.step.layers = layers;
+  (void)forward(network_, cache, views.step).on(stream);
+  stream.synchronize();
+}
+
+void Runner::choose_empty(std::int64_t rows, std::int64_t slots, Stream& stream) const {
+  StepShape shape;
+  shape.rows = shape.tokens = shape.wanted = rows;
+  Tensor<i32, 1> data = packed_on(shape, stream);
+  const auto states = zeros<bf16>({rows, network_.config.hidden}).on(stream);
+  SlotState state = empty_slots(slots, stream);
+  const auto masks = full<i32>({rows, words_}, -1).on(stream);
+  std::optional<Tensor<i32, 1>> tokens;
+  {
+    const StepViews views = views_of(data, shape);
+    // Rows of prompts are gathered; those of a decoding step are the step's.
+    const auto last = kernels::embedding(states, views.last).on(stream);
+    const auto logits = logits_of(last.view(), network_.weights.head(), network_.numerics).on(stream);
+    for (const bool greedy : {true, false}) {
+      for (SlotState* const penalised : {static_cast<SlotState*>(nullptr), &state}) {
+        const Choosing how{penalised, penalised != nullptr, greedy};
+        tokens = mortar::choose(logits, views.options, how, valid_).on(stream);
+        (void)mortar::choose(logits, views.options, how, valid_, &masks).on(stream);
+      }
+    }
+    for (const std::int64_t count : {std::int64_t{0}, kMostLogprobs})
+      (void)score(logits, *tokens, count, valid_, stream);
+  }
+  for (const std::int64_t answers : choices_to_prepare(rows, rounding_)) {
+    const std::vector<i32> none(static_cast<std::size_t>(answers), -1);
+    place_chosen_ids(data, kIdsBegin, none, *tokens, stream);
+  }
+  stream.synchronize();
+}
+
+SlotState Runner::empty_slots(std::int64_t slots, const Stream& stream) const {
+  SlotState state(slots, network_.config.vocabulary, stream);
+  state.counts = zeros<i32>({slots, network_.config.vocabulary}).on(stream);
+  const std::vector<TokenId> ids(kMarkedIds);
+  const auto begin = [&](std::int64_t slot, std::size_t count) {
+    state.begin(slot, {std::span(ids).first(count)}, static_cast<std::int64_t>(count), {}, stream);
+  };
+  for (const std::int64_t slot : powers_of_two(1, slots - 1)) begin(std::min(slot, slots - 1), ids.size());
+  begin(0, ids.size() - 1);  // shorter than the steps of the kernel
+  return state;
+}
+
+std::vector<Runner::Preparation> Runner::preparations(const WarmUpLimits& limits,
+                                                      std::span<const std::size_t> layers) const {
+  constexpr std::int64_t kFewSlots = 16;  // take the same kernels as many
+  std::vector<Preparation> all;
+  for (const StepShape& shape : steps_to_prepare(limits, query_tile_, rounding_))
+    all.push_back(
+        {activation_bytes(network_.config, shape.tokens, 0),
+         [this, shape, layers](KvCache& cache, Stream& stream) { compute_empty(shape, layers, cache, stream); }});
+  const std::int64_t slots = std::min(limits.batch, kFewSlots);
+  for (const std::int64_t rows : choices_to_prepare(limits.batch, rounding_)) {
+    // Logits four times, marks and counts.
+    const std::int64_t elements = (4 * rows + 2 * slots) * network_.config.vocabulary;
+    all.push_back({elements * static_cast<std::int64_t>(sizeof(f32)),
+                   [this, rows, slots](KvCache&, Stream& stream) { choose_empty(rows, slots, stream); }});
+  }
+  return all;
+}
+
+void Runner::compile_in_threads(std::span<const Preparation> work, std::span<const std::size_t> layers,
+                                std::int64_t memory) const {
+  std::atomic<std::size_t> next{0};
+  SharedMemory free(memory);
+  const auto run = [&] {
+    try {
+      Stream stream(stream_.device());
+      KvCache cache = empty_cache(1, layers, stream);
+      for (std::size_t i = next++; i < work.size(); i = next++) {
+        if (!free.has(work[i].bytes)) continue;
+        const SharedMemory::Part part(free, work[i].bytes);
+        work[i].run(cache, stream);
+      }
+    } catch (const std::exception&) {
+      // The warm-up computes all of it once more, and meets the error if it lasts.
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < std::min<std::size_t>(std::thread::hardware_concurrency(), work.size()); ++i)
+    threads.emplace_back(run);
+}
+
+void Runner::warm_up(const WarmUpLimits& limits, const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  const std::vector<std::size_t> layers = layers_to_prepare(network_.weights);
+  const std::vector<Preparation> work = preparations(limits, layers);
+  bool in_threads = false;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      work[i].run(cache_, stream_);
+    } catch (const OutOfMemoryError&) {
+      // The first request that needs such a step is told.
+    }
+    if (!in_threads && std::chrono::steady_clock::now() - begin > limits.compiling) {
+      compile_in_threads(std::span(work).subspan(i + 1), layers, limits.memory);
+      in_threads = true;
+    }
+    if (progress) progress(static_cast<std::int64_t>(i) + 1, std::ssize(work));
+  }
+}
+
+}  // namespace mortar

@@ -7,6 +7,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/host/kernel.hpp"
 #include "tessera/host/transfer.hpp"
+#include "tessera/lang/lang.hpp"
 
 namespace tessera::detail {
 namespace {

@@ -208,6 +208,7 @@ class AccTiles<reproducible<T>, D...> {
 /// tensor is what zeros<reproducible<f32>>({...}) makes, on the host, and rounded<f32>() gives the sums.
 template <class T, int... E>
 class Acc<reproducible<T>, E...> {
+  static_assert(reproducible<T>::bins > 0);  // explains another T here, before it is used
   static_assert(sizeof...(E) >= 1 && sizeof...(E) <= 4,
                 "an Acc of reproducible sums has one to four extents, static or dyn: Acc<reproducible<f32>, dyn>");
   static_assert(((E == dyn || E > 0) && ...), "an extent of an Acc is dyn or positive");

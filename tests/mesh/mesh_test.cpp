@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "api/exact_sum.hpp"
 #include "host/expect_error.hpp"
 #include "mesh/ranks.hpp"
 
@@ -52,6 +53,12 @@ void rejected(Mut<f32, 1, B> y) {
   y.store(y.load());
 }
 
+template <int B>
+void totals(Acc<reproducible<f32>, dyn> sums, In<f32, dyn> x) {
+  auto X = x.tiles(shape<B>);
+  for (auto b : range(block_id<1>(), X.count(0), num_blocks())) sums.add(0, X.load(b));
+}
+
 TEST(Mesh, KnowsItsRanks) {
   const Mesh mesh = Mesh::cpu(4);
   EXPECT_EQ(mesh.size(), 4);
@@ -83,6 +90,22 @@ TEST(Mesh, ShardsAndGathersAlongEveryAxis) {
       EXPECT_EQ(values(all_gather(std::move(c)).sync()), expected) << "it stays where it was not given";
       EXPECT_ERROR(BorrowError, static_cast<void>(b.dims()), "Sharded is empty");
       EXPECT_ERROR(BorrowError, static_cast<void>(all_gather(std::move(c))), "Sharded is empty");
+    });
+  }
+}
+
+TEST(Mesh, ReproducibleSumsHaveTheSameBitsForEveryNumberOfRanks) {
+  constexpr std::int64_t count = 2520;
+  std::vector<f32> numbers = values(random::normal<f32>({count}, 7).sync());
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::ldexp(numbers[i], static_cast<int>(i % 80) - 40);
+  const f32 wanted = test::exact_sum(numbers);
+  for (const int n : {1, 2, 3, 4, 7}) {
+    on_meshes(n, [&](const Mesh& mesh) {
+      auto x = shard(from(numbers, {count}).sync(), axis<0>, mesh).sync();
+      auto partial = kernel<totals<64>>.blocks(3)(partial_zeros<i64>({reproducible<f32>::bins, 1}, mesh), x).sync();
+      const Replicated<i64, 2> sums = all_reduce(std::move(partial)).sync();
+      for (int rank = mesh.first_rank(); rank < mesh.first_rank() + mesh.local_ranks(); ++rank)
+        EXPECT_TRUE(test::same_float(values(rounded<f32>(sums.part(rank)).sync())[0], wanted)) << rank;
     });
   }
 }

@@ -122,14 +122,22 @@ detail::BracedTensor<T, N> zeros(BracedDims<N> dims, SourceLocation where = Sour
   return zeros<T>(detail::BracedRank<N>(dims, where), where);
 }
 
+namespace detail {
+/// The extents of the tensor behind sums of these extents.
+template <class S, int R>
+Dims<R + 1> dims_of_bins(const Dims<R>& dims, SourceLocation where) {
+  std::array<std::int64_t, R + 1> all{S::bins};
+  for (int a = 0; a < R; ++a) all[static_cast<std::size_t>(a) + 1] = dims[a];
+  return Dims<R + 1>::from(all, where);
+}
+}  // namespace detail
+
 /// Sums of nothing, for an Acc<reproducible<f32>, ...> of these extents. Each is reproducible<f32>::bins numbers, which
 /// are the first axis of the tensor; rounded<f32>() gives the sums.
 template <class S, int R>
   requires detail::is_reproducible<S>
 Op<Tensor<i64, R + 1>> zeros(const Dims<R>& dims, SourceLocation where = SourceLocation::current()) {
-  std::array<std::int64_t, R + 1> all{S::bins};
-  for (int a = 0; a < R; ++a) all[static_cast<std::size_t>(a) + 1] = dims[a];
-  return zeros<i64>(Dims<R + 1>::from(all, where), where);
+  return zeros<i64>(detail::dims_of_bins<S>(dims, where), where);
 }
 template <class S, std::size_t N>
   requires detail::is_reproducible<S>

@@ -325,30 +325,35 @@ namespace detail {
 template <class U, class T, int R>
 struct RoundedCheck {
   static constexpr bool sums = std::is_same_v<T, i64> && R >= 2;
-  static_assert(std::is_same_v<U, f32>, "rounded<f32>(sums) is of f32: cast<T>() the result for another element type");
+  static_assert(std::is_same_v<U, f32>,
+                "sums are rounded to f32: write rounded<f32>(sums), and cast<T>() of it for another element type");
   static_assert(sums,
                 "rounded<f32>() takes the sums of an Acc<reproducible<f32>, ...>, which start as "
                 "zeros<reproducible<f32>>({...})");
   static constexpr bool ok = std::is_same_v<U, f32> && sums;
 };
+/// The rank of the sums in a tensor of bins. Another tensor has a rank here, too: RoundedCheck explains it.
+template <int R>
+inline constexpr int rounded_rank = R > 1 ? R - 1 : 1;
 template <class U, Element T, int R>
-Op<Tensor<f32, (R > 1 ? R - 1 : 1)>> round_op(const Read<T, R>& x, SourceLocation where) {
+Op<Tensor<f32, rounded_rank<R>>> round_op(const Read<T, R>& x, SourceLocation where) {
   if constexpr (RoundedCheck<U, T, R>::ok) {
     return Op<Tensor<f32, R - 1>>(std::make_unique<RoundNode<R>>(x.arg(), recipe<f32>("rounded", nullptr, where)));
   } else {
-    return make<f32>(Dims<(R > 1 ? R - 1 : 1)>(), recipe<f32>("rounded", nullptr, where));
+    return make<f32>(Dims<rounded_rank<R>>(), recipe<f32>("rounded", nullptr, where));
   }
 }
 }  // namespace detail
 
-/// The sums of an Acc<reproducible<f32>, ...>, each rounded once, to nearest even. Of infinities of one sign it is that
-/// infinity, with a NaN or both infinities a NaN; a sum of 0 is +0. Of numbers that are finite it overflows only if the
-/// sum does. Throws ShapeError unless the first extent is reproducible<f32>::bins.
-template <class U, Element T, int R>
+/// The sums of an Acc<reproducible<f32>, ...>, each rounded once, to nearest even: rounded<f32>(sums). A sum with
+/// infinities of one sign is that infinity; with a NaN or both infinities it is a NaN; a sum of 0 is +0. A sum of
+/// finite values is infinite only if it rounds to infinity, whatever the sums in between. Throws ShapeError unless the
+/// first extent is reproducible<f32>::bins.
+template <class U = void, Element T, int R>
 auto rounded(const Tensor<T, R>& sums, SourceLocation where = SourceLocation::current()) {
   return detail::round_op<U>(detail::Read<T, R>(sums), where);
 }
-template <class U, detail::Handle A>
+template <class U = void, detail::Handle A>
 auto rounded(A&& sums, SourceLocation where = SourceLocation::current()) {
   return detail::round_op<U>(detail::ReadOf<A>(std::forward<A>(sums)), where);
 }

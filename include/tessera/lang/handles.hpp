@@ -20,8 +20,12 @@ namespace tessera {
 /// As the element type of an Acc: sums of T that are exact until they are rounded, once (acc.hpp).
 template <class T>
 struct reproducible {
-  static_assert(std::is_same_v<T, f32>,
-                "reproducible sums are of f32: write Acc<reproducible<f32>, ...> and add cast<f32>(value)");
+  static_assert(!std::is_integral_v<T>,
+                "sums of integers have the same bits in every run as they are: write Acc<i64, ...> or Acc<i32, ...>");
+  static_assert(
+      std::is_same_v<T, f32> || std::is_integral_v<T>,
+      "reproducible sums are of f32: write Acc<reproducible<f32>, ...> and add cast<f32>(value), which rounds "
+      "values of f64");
   /// Numbers of i64 for each sum, as the first axis of the tensor.
   static constexpr int bins = 10;
 };

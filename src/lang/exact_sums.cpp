@@ -142,11 +142,16 @@ void accumulate_exactly(TensorRef ref, Values positions, Extents shape, Value va
   for (const int axis : axes) together *= shape[static_cast<std::size_t>(axis)];
   if (together >= kReducedFrom) return add_reduced(ref, positions, shape, value, axes, loc);
   const Parts parts = parts_of(b, value);
-  add_to_bin(ref, parts.bin, positions, shape, parts.low, loc);
   const auto dims = value.type().shape();
-  const Value next = ints::add(state().tracer.at(loc), parts.bin,
-                               b.constant_int(Elem::I32, 1, std::vector<std::int64_t>(dims.begin(), dims.end())));
-  add_to_bin(ref, next, positions, shape, parts.high, loc);
+  const TileIntegers t{b, {dims.begin(), dims.end()}};
+  // A loop, so that the code for a GPU has one atomic operation for each addition: with two it needs more registers
+  // (whole tiles of 512 values spill three times as many) and three times as much of the assembler's time.
+  ForLoop loop(RangeBounds(ints::i32(b, 0), ints::i32(b, 2), ints::i32(b, 1), false, loc));
+  ir::Builder& in = state().tracer.at(loc);
+  const Value k = ints::expand(in, loop.induction(), t.shape);
+  const Value part = ints::select(in, t.is(k, 0), parts.low, parts.high);
+  add_to_bin(ref, ints::add(in, parts.bin, k), positions, shape, part, loc);
+  loop.close();
 }
 
 void accumulate_tile_exactly(TensorRef ref, Extents tile, Values index, Value value, SourceLocation loc) {

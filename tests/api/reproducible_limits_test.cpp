@@ -64,6 +64,9 @@ TEST(ReproducibleLimits, MoreValuesThanASignificandCounts) {
   EXPECT_EQ(sum_of_equal<4096>(0.1f, many + 5), tenths.rounded());
   EXPECT_EQ(sum_of_equal<1024>(FLT_MAX, many), HUGE_VALF);
   EXPECT_EQ(sum_of_equal<1024>(0x1p-149f, many), 0x1p-125f);
+  // 2^139 is one beyond the highest bin, and 0 in all bins.
+  EXPECT_EQ(sum_of_equal<1024>(0x1p127f, 4096), HUGE_VALF);
+  EXPECT_EQ(sum_of_equal<1024>(-0x1p127f, 4096), -HUGE_VALF);
 }
 
 // 2^31 values of at most 2^32 - 1 leave a bin at 2^63 - 2^31.

@@ -22,11 +22,11 @@ std::uint32_t next_serial() {
   return ++counter;
 }
 
-std::string spelling(const ParamInfo& p) {
+std::string spelling(ParamKind kind, const char* element, std::span<const std::int64_t> extents) {
   static constexpr const char* names[] = {"Mut", "MutTiles",     "In",           "Scalar",
                                           "Acc", "unsafe_::Mut", "unsafe_::Ptr", "Constant"};
-  std::string text = concat(names[static_cast<int>(p.kind)], "<", info(p.element).name);
-  for (const std::int64_t e : p.extents) text += e == kDyn ? std::string(", dyn") : concat(", ", e);
+  std::string text = concat(names[static_cast<int>(kind)], "<", element);
+  for (const std::int64_t e : extents) text += e == kDyn ? std::string(", dyn") : concat(", ", e);
   return text + ">";
 }
 
@@ -48,7 +48,7 @@ bool counts_blocks(std::span<const ParamInfo> params) {
 int lay_out(std::vector<ParamInfo>& params) {
   int slot = 0, constant = 0;
   for (ParamInfo& p : params) {
-    if (p.spelling.empty()) p.spelling = spelling(p);
+    if (p.spelling.empty()) p.spelling = spelling(p.kind, info(p.element).name, p.extents);
     p.first_arg = p.is_constant() ? constant++ : slot;
     slot += p.num_args();
   }
@@ -89,6 +89,7 @@ std::vector<ParamInfo> param_infos(const KernelBody& kernel) {
   std::vector<ParamInfo> infos;
   for (const ParamSpec& p : std::span(kernel.params, kernel.count)) {
     ParamInfo& made = infos.emplace_back(ParamInfo{p.kind, p.element, p.rank, {p.extents, p.extents + p.rank}, {}, 0});
+    if (p.exact_sums) made.spelling = spelling(made.kind, "reproducible<f32>", std::span(made.extents).subspan(1));
     if (!made.is_constant()) continue;
     const bool is_enum = *p.enum_text != 0;
     made.spelling = concat("Constant<", is_enum ? type_label(p.enum_text) : info(p.element).name, ">");

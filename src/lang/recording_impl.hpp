@@ -134,8 +134,8 @@ void store_view(TensorState&, Extents tile, Values index, ir::Value tile_value, 
 /// instead, and the access stays total.
 bool believed(bool claimed, TensorState&, Extents tile, Values index, SourceLocation);
 
-/// i1: every index is inside the grid of tiles. Folded where statically known. Checked mode reports an index that is
-/// not, unless that is `usual`.
+/// i1: every index is inside the grid of tiles, along as many of the last axes as there are. Folded where statically
+/// known. Checked mode reports an index that is not, unless that is `usual`.
 ir::Value indices_in_range(TensorState&, Extents tile, Values index, SourceLocation, bool usual = false);
 
 /// Loads at a tile index if `in_range` holds, else gives the padding value.

@@ -144,9 +144,10 @@ void store_view(TensorState& t, Extents tile, Values index, Value value, OrderTo
 Value indices_in_range(TensorState& t, Extents tile, Values index, SourceLocation loc, bool usual) {
   Tracer& tracer = state().tracer;
   Value all;
-  for (int a = 0; a < t.rank; ++a) {
+  const int before = t.rank - static_cast<int>(index.size());
+  for (int a = 0; a < t.rank - before; ++a) {
     const auto i = static_cast<std::size_t>(a);
-    const Value count = count_of(t, a, tile[i]);
+    const Value count = count_of(t, before + a, tile[i]);
     ir::Builder& b = tracer.at(loc);
     const Value one = ints::below(b, index[i], count);
     if (tracer.checked && !usual) {

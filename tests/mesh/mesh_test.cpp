@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "api/exact_sum.hpp"
 #include "host/expect_error.hpp"
 #include "mesh/ranks.hpp"
 
@@ -52,6 +53,18 @@ void rejected(Mut<f32, 1, B> y) {
   y.store(y.load());
 }
 
+template <int B>
+void totals(Acc<reproducible<f32>, dyn> sums, In<f32, dyn> x) {
+  auto X = x.tiles(shape<B>);
+  for (auto b : range(block_id<1>(), X.count(0), num_blocks())) sums.add(0, X.load(b));
+}
+
+template <int B>
+void column_sums(Acc<reproducible<f32>, 1, dyn> sums, In<f32, dyn, dyn> x) {
+  auto X = x.tiles(shape<B, 16>);
+  for (auto b : range(block_id<1>(), X.count(0), num_blocks())) sums.add(0, iota<i32, 1, 16>(axis<1>), X.load(b, 0));
+}
+
 TEST(Mesh, KnowsItsRanks) {
   const Mesh mesh = Mesh::cpu(4);
   EXPECT_EQ(mesh.size(), 4);
@@ -85,6 +98,50 @@ TEST(Mesh, ShardsAndGathersAlongEveryAxis) {
       EXPECT_ERROR(BorrowError, static_cast<void>(all_gather(std::move(c))), "Sharded is empty");
     });
   }
+}
+
+TEST(Mesh, ReproducibleSumsHaveTheSameBitsForEveryNumberOfRanks) {
+  constexpr std::int64_t count = 2520;
+  std::vector<f32> numbers = values(random::normal<f32>({count}, 7).sync());
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::ldexp(numbers[i], static_cast<int>(i % 80) - 40);
+  const f32 wanted = test::exact_sum(numbers);
+  for (const int n : {1, 2, 3, 4, 7}) {
+    on_meshes(n, [&](const Mesh& mesh) {
+      auto x = shard(from(numbers, {count}).sync(), axis<0>, mesh).sync();
+      auto partial = kernel<totals<64>>.blocks(3)(partial_zeros<reproducible<f32>>({1}, mesh), x).sync();
+      const Replicated<f32, 1> sums = rounded<f32>(all_reduce(std::move(partial)).sync()).sync();
+      for (int rank = mesh.first_rank(); rank < mesh.first_rank() + mesh.local_ranks(); ++rank)
+        EXPECT_TRUE(test::same_float(host(sums.part(rank)).sync()[0], wanted)) << rank;
+    });
+  }
+}
+
+// Each rank rounds the sums that it owns: of columns, whose rows are divided among the ranks.
+TEST(Mesh, ReproducibleSumsThatAreScattered) {
+  constexpr std::int64_t rows = 84, columns = 12;
+  std::vector<f32> numbers = values(random::normal<f32>({rows, columns}, 8).sync());
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::ldexp(numbers[i], static_cast<int>(i % 70) - 140);
+  std::vector<f32> wanted;
+  for (std::size_t c = 0; c < columns; ++c) {
+    std::vector<f32> column;
+    for (std::size_t r = 0; r < rows; ++r) column.push_back(numbers[columns * r + c]);
+    wanted.push_back(test::exact_sum(column));
+  }
+  for (const int n : {1, 2, 3, 4}) {
+    on_meshes(n, [&](const Mesh& mesh) {
+      auto x = shard(from(numbers, {rows, columns}).sync(), axis<0>, mesh).sync();
+      auto partial = kernel<column_sums<16>>.blocks(2)(partial_zeros<reproducible<f32>>({1, columns}, mesh), x).sync();
+      const Sharded<i64, 3, 2> mine = reduce_scatter(std::move(partial), axis<2>).sync();
+      const Sharded<f32, 2, 1> sums = rounded<f32>(mine).sync();
+      EXPECT_EQ(values(all_gather(sums).sync()), wanted);
+    });
+  }
+}
+
+TEST(Mesh, TensorsThatAreNoSumsAreNotRounded) {
+  const Mesh mesh = Mesh::cpu(2);
+  EXPECT_ERROR(ShapeError, (void)rounded<f32>(replicate(zeros<i64>({4, 3}).sync(), mesh).sync()), "has 10 elements",
+               "mesh_test.cpp");
 }
 
 TEST(Mesh, LinearLayersInParallelAreTheWhole) {

@@ -18,6 +18,9 @@ MISUSE(CastTensor, "cast") { c.result(cast<i32>(c.in<f32, 2>({4, 6})).sync()); }
 MISUSE(CastView, "cast") { c.result(cast<bf16>(c.view<f32, 2>({4, 6})).sync()); }
 MISUSE(CastShared, "cast") { c.result(cast<f64>(c.shared<f16, 1>({6})).sync()); }
 MISUSE(CastOp, "cast") { c.result(cast<f8e4m3>(c.op<f32, 2>({4, 6})).sync()); }
+MISUSE(RoundedTensor, "rounded") { c.result(rounded<f32>(c.in<i64, 2>({10, 6})).sync()); }
+MISUSE(RoundedView, "rounded") { c.result(rounded<f32>(c.view<i64, 3>({10, 4, 6})).sync()); }
+MISUSE(RoundedOp, "rounded") { c.result(rounded<f32>(c.op<i64, 2>({10, 6})).sync()); }
 MISUSE(CastOn, "cast") { c.result(cast<i32>(c.view<f32, 1>({4})).on(c.stream())); }
 
 MISUSE(CloneTensor, "clone") { c.result(clone(c.in<f32, 2>({4, 6})).sync()); }

@@ -8,9 +8,11 @@
 // Random numbers are counter-based (Philox 4x32-10), so the element at row-major offset i depends only on the
 // seed and i and equals random::uniform<T>(seed, offset) or random::normal<T>(seed, offset) in a kernel, on any device.
 #pragma once
+#include <array>
 #include <type_traits>
 
 #include "tessera/host/operand.hpp"
+#include "tessera/lang/handles.hpp"
 
 namespace tessera {
 
@@ -118,6 +120,29 @@ Op<Tensor<T, R>> zeros(const Dims<R>& dims, SourceLocation where = SourceLocatio
 template <Element T, std::size_t N>
 detail::BracedTensor<T, N> zeros(BracedDims<N> dims, SourceLocation where = SourceLocation::current()) {
   return zeros<T>(detail::BracedRank<N>(dims, where), where);
+}
+
+namespace detail {
+/// The extents of the tensor behind sums of these extents.
+template <class S, int R>
+Dims<R + 1> dims_of_bins(const Dims<R>& dims, SourceLocation where) {
+  std::array<std::int64_t, R + 1> all{S::bins};
+  for (int a = 0; a < R; ++a) all[static_cast<std::size_t>(a) + 1] = dims[a];
+  return Dims<R + 1>::from(all, where);
+}
+}  // namespace detail
+
+/// Sums of nothing, for an Acc<reproducible<f32>, ...> of these extents. Each is reproducible<f32>::bins numbers, which
+/// are the first axis of the tensor; rounded<f32>() gives the sums.
+template <class S, int R>
+  requires detail::is_reproducible<S>
+Op<Tensor<i64, R + 1>> zeros(const Dims<R>& dims, SourceLocation where = SourceLocation::current()) {
+  return zeros<i64>(detail::dims_of_bins<S>(dims, where), where);
+}
+template <class S, std::size_t N>
+  requires detail::is_reproducible<S>
+detail::BracedTensor<i64, N + 1> zeros(BracedDims<N> dims, SourceLocation where = SourceLocation::current()) {
+  return zeros<S>(detail::BracedRank<N>(dims, where), where);
 }
 
 /// Every element 1.

@@ -40,10 +40,15 @@ struct TensorArgument {
   static_assert(P::tensor, "this kernel parameter takes a tensor (or an operation that makes one)");
   static constexpr bool fits() {
     if constexpr (P::tensor) {
-      static_assert(P::rank == Traits::rank, "the tensor's rank is not that of the kernel parameter");
-      static_assert(P::rank != Traits::rank || std::is_same_v<typename P::element, typename Traits::element>,
+      constexpr bool rank = P::rank == Traits::rank;
+      constexpr bool element = std::is_same_v<typename P::element, typename Traits::element>;
+      constexpr bool sums = Traits::spec.exact_sums;
+      static_assert(!sums || (rank && element),
+                    "an Acc of reproducible sums takes what zeros<reproducible<f32>>({...}) makes, with its extents");
+      static_assert(sums || rank, "the tensor's rank is not that of the kernel parameter");
+      static_assert(sums || !rank || element,
                     "the tensor's element type is not that of the kernel parameter: convert it with cast<T>(tensor)");
-      return P::rank == Traits::rank && std::is_same_v<typename P::element, typename Traits::element>;
+      return rank && element;
     }
     return false;
   }

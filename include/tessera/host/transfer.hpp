@@ -3,6 +3,7 @@
 //   auto t = from(std::span(values), {rows, 1024}).sync();   // copies when called: `values` may be destroyed
 //   afterwards std::vector<f32> h = host(t).sync(); auto b = cast<bf16>(t).sync();  auto c = clone(t).sync();
 //   copy_into(mut(c), t).sync();
+//   auto y = rounded<f32>(sums).sync();                      // of an Acc<reproducible<f32>, ...>
 //
 // reshape() gives the elements other extents, for operations and for extents from dims(): for code that works for any
 // rank.
@@ -151,6 +152,43 @@ class CastNode final : public OpNode<Tensor<U, R>> {
   Recipe recipe_;
 };
 
+/// Enqueues the rounding of sums of f32: from [bins, ...] to a contiguous tensor of the other extents.
+void enqueue_rounding(const Stream&, const LayoutRef& from, const LayoutRef& to, SourceLocation where);
+/// Throws ShapeError unless the first axis of what rounded() is given are the bins of sums.
+void check_bins(const ReadOperand&, SourceLocation where);
+
+/// rounded: sums of rank R - 1.
+template <int R>
+class RoundNode final : public OpNode<Tensor<f32, R - 1>> {
+ public:
+  RoundNode(const ArgRef& x, const Recipe& recipe) : recipe_(recipe) {
+    x_.bind(x, R, recipe.label, recipe.where);
+    if (x_.known) check_bins(x_, recipe.where);
+  }
+  runtime::Backend* device() const noexcept override { return x_.device(); }
+  bool promise(std::span<std::int64_t> dims, std::span<std::int64_t> strides) const noexcept override {
+    if (!x_.known) return false;
+    for (std::size_t i = 0; i + 1 < R; ++i) dims[i] = x_.dims[i + 1];
+    set_contiguous(dims, strides);
+    return true;
+  }
+  Tensor<f32, R - 1> run(const Stream& stream) override {
+    x_.resolve_on(stream, recipe_.label, recipe_.where);
+    check_bins(x_, recipe_.where);
+    Layout<R - 1> l{};
+    std::int64_t count = 1;
+    for (std::size_t i = 0; i + 1 < R; ++i) l.dims[i] = x_.dims[i + 1], count *= l.dims[i];
+    l.storage = make_storage(recipe_, count, stream);
+    set_contiguous(l.dims, l.strides);
+    enqueue_rounding(stream, x_.layout(), ref(l, ElementType::f32), recipe_.where);
+    return Reach::make<Tensor<f32, R - 1>>(std::move(l));
+  }
+
+ private:
+  ReadOperand x_;
+  Recipe recipe_;
+};
+
 /// copy_to. A copy between a GPU and the CPU is work of the GPU.
 template <Element T, int R>
 class CopyToNode final : public OpNode<Tensor<T, R>> {
@@ -281,6 +319,43 @@ Op<Tensor<U, R>> cast(const Tensor<T, R>& x, SourceLocation where = SourceLocati
 template <Element U, detail::Handle A>
 Op<Tensor<U, detail::ReadableArg<A>::rank>> cast(A&& x, SourceLocation where = SourceLocation::current()) {
   return detail::cast_op<U>(detail::ReadOf<A>(std::forward<A>(x)), "cast", where);
+}
+
+namespace detail {
+template <class U, class T, int R>
+struct RoundedCheck {
+  static constexpr bool sums = std::is_same_v<T, i64> && R >= 2;
+  static_assert(std::is_same_v<U, f32>,
+                "sums are rounded to f32: write rounded<f32>(sums), and cast<T>() of it for another element type");
+  static_assert(sums,
+                "rounded<f32>() takes the sums of an Acc<reproducible<f32>, ...>, which start as "
+                "zeros<reproducible<f32>>({...})");
+  static constexpr bool ok = std::is_same_v<U, f32> && sums;
+};
+/// The rank of the sums in a tensor of bins. Another tensor has a rank here, too: RoundedCheck explains it.
+template <int R>
+inline constexpr int rounded_rank = R > 1 ? R - 1 : 1;
+template <class U, Element T, int R>
+Op<Tensor<f32, rounded_rank<R>>> round_op(const Read<T, R>& x, SourceLocation where) {
+  if constexpr (RoundedCheck<U, T, R>::ok) {
+    return Op<Tensor<f32, R - 1>>(std::make_unique<RoundNode<R>>(x.arg(), recipe<f32>("rounded", nullptr, where)));
+  } else {
+    return make<f32>(Dims<rounded_rank<R>>(), recipe<f32>("rounded", nullptr, where));
+  }
+}
+}  // namespace detail
+
+/// The sums of an Acc<reproducible<f32>, ...>, each rounded once, to nearest even: rounded<f32>(sums). A sum with
+/// infinities of one sign is that infinity; with a NaN or both infinities it is a NaN; a sum of 0 is +0. A sum of
+/// finite values is infinite only if it rounds to infinity, whatever the sums in between. Throws ShapeError unless the
+/// first extent is reproducible<f32>::bins.
+template <class U = void, Element T, int R>
+auto rounded(const Tensor<T, R>& sums, SourceLocation where = SourceLocation::current()) {
+  return detail::round_op<U>(detail::Read<T, R>(sums), where);
+}
+template <class U = void, detail::Handle A>
+auto rounded(A&& sums, SourceLocation where = SourceLocation::current()) {
+  return detail::round_op<U>(detail::ReadOf<A>(std::forward<A>(sums)), where);
 }
 
 /// A row-major copy with memory of its own.

@@ -90,6 +90,10 @@ enum class AccOp : std::uint8_t { Add, Max, Min, And, Or, Xor };
 void accumulate(TensorRef, AccOp, bool is_signed, Values positions, Extents shape, ir::Value value, SourceLocation);
 /// The same for the tile at a tile index.
 void accumulate_tile(TensorRef, AccOp, bool is_signed, Extents tile, Values index, ir::Value value, SourceLocation);
+/// Adds values of f32 exactly, into a tensor of i64 whose first axis are the bins of a sum (reproducible<f32>::bins).
+/// `positions` and `index` are along the other axes. `value` broadcasts to `shape`.
+void accumulate_exactly(TensorRef, Values positions, Extents shape, ir::Value value, SourceLocation);
+void accumulate_tile_exactly(TensorRef, Extents tile, Values index, ir::Value value, SourceLocation);
 
 // The grid.
 ir::Value block_coordinate(int axis, int rank);  ///< i32

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tessera/base/element.hpp"
@@ -15,6 +16,30 @@
 #include "tessera/ir/value.hpp"
 
 namespace tessera {
+
+/// As the element type of an Acc: sums of T that are exact until they are rounded, once (acc.hpp).
+template <class T>
+struct reproducible {
+  static_assert(!std::is_integral_v<T>,
+                "sums of integers have the same bits in every run as they are: write Acc<i64, ...> or Acc<i32, ...>");
+  static_assert(
+      std::is_same_v<T, f32> || std::is_integral_v<T>,
+      "reproducible sums are of f32: write Acc<reproducible<f32>, ...> and add cast<f32>(value), which rounds "
+      "values of f64");
+  /// Numbers of i64 for each sum, as the first axis of the tensor.
+  static constexpr int bins = 10;
+};
+
+namespace detail {
+template <class T>
+inline constexpr bool is_reproducible = false;
+template <class T>
+inline constexpr bool is_reproducible<reproducible<T>> = true;
+}  // namespace detail
+
+/// What an Acc has as its element type.
+template <class T>
+concept Accumulated = Element<T> || detail::is_reproducible<T>;
 
 // The classes that hold references.
 template <Element T, int... E>
@@ -31,9 +56,9 @@ template <Element T, int... D>
 class Mut;
 template <Element T, int... D>
 class MutTiles;
-template <Element T, int... E>
+template <Accumulated T, int... E>
 class Acc;
-template <Element T, int... D>
+template <Accumulated T, int... D>
 class AccTiles;
 namespace detail {
 template <Element T, int... D>
@@ -98,7 +123,7 @@ class HandleAccess {
   friend class tessera::JointPiece;
   template <Element T, int... D>
   friend class tessera::MutTiles;
-  template <Element T, int... E>
+  template <Accumulated T, int... E>
   friend class tessera::Acc;
   template <Element T, int... D>
   friend class tessera::detail::ScheduledTiles;

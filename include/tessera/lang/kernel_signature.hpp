@@ -32,6 +32,7 @@ struct ParamSpec {
   int rank;
   const int* extents;          ///< as many as the rank
   const char* enum_text = "";  ///< of a Constant of an enumeration: a text for type_label()
+  bool exact_sums = false;     ///< an Acc of reproducible<f32>: its first axis are the bins
 };
 
 /// A kernel as the untyped code has it: its parameters, and its function, which runs on a recording's objects.
@@ -96,6 +97,11 @@ template <class T, int... E>
 struct ParamTraits<In<T, E...>> : detail::TensorParam<In<T, E...>, ParamKind::In, T, E...> {};
 template <class T, int... E>
 struct ParamTraits<Acc<T, E...>> : detail::TensorParam<Acc<T, E...>, ParamKind::Acc, T, E...> {};
+template <class T, int... E>
+struct ParamTraits<Acc<reproducible<T>, E...>>
+    : detail::TensorParam<Acc<reproducible<T>, E...>, ParamKind::Acc, i64, reproducible<T>::bins, E...> {
+  static constexpr ParamSpec spec{ParamKind::Acc, ElementType::i64, sizeof...(E) + 1, ParamTraits::extents, "", true};
+};
 template <class T, int... D>
 struct ParamTraits<unsafe_::Mut<T, D...>> : detail::TensorParam<unsafe_::Mut<T, D...>, ParamKind::UnsafeMut, T, D...> {
 };

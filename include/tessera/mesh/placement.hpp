@@ -294,6 +294,16 @@ Op<P> make_placed(const Mesh& mesh, const Dims<R>& part, const Recipe& made) {
   return Op<P>(std::make_unique<MakePlacedNode<P>>(mesh, part, made));
 }
 
+/// rounded<U>() of each local rank's part.
+template <class U, class P, class Sums>
+Op<P> round_parts(const Sums& sums, SourceLocation where) {
+  const Mesh& mesh = sums.mesh(where);
+  std::vector<Op<Tensor<f32, P::rank>>> each;
+  for (int i = 0; i < mesh.local_ranks(); ++i)
+    each.push_back(rounded<U>(sums.part(mesh.first_rank() + i, where), where));
+  return each_rank<P>(mesh, std::move(each), where);
+}
+
 }  // namespace detail
 
 /// Each rank owns its part of `x` along the axis: shard(weights, axis<0>, mesh). Every member passes the whole tensor,
@@ -363,6 +373,39 @@ Op<Partial<T, static_cast<int>(N)>> partial_zeros(BracedDims<N> dims, const Mesh
   constexpr int R = static_cast<int>(N);
   return detail::make_placed<Partial<T, R>, T>(mesh, Dims<R>(dims, where),
                                                detail::recipe<T>("partial_zeros", detail::fill_value, where));
+}
+/// Sums of nothing on each rank, for an Acc<reproducible<f32>, ...> of these extents. all_reduce() adds them without
+/// rounding; rounded<f32>() of the result has the same bits for every number of ranks.
+template <class S, std::size_t N>
+  requires detail::is_reproducible<S>
+Op<Partial<i64, static_cast<int>(N) + 1>> partial_zeros(BracedDims<N> dims, const Mesh& mesh,
+                                                        SourceLocation where = SourceLocation::current()) {
+  constexpr int R = static_cast<int>(N) + 1;
+  return detail::make_placed<Partial<i64, R>, i64>(mesh, detail::dims_of_bins<S>(Dims<R - 1>(dims, where), where),
+                                                   detail::recipe<i64>("partial_zeros", detail::fill_value, where));
+}
+
+/// The sums of an Acc<reproducible<f32>, ...> that all_reduce() has added, each rounded once, by every rank.
+template <class U = void, Element T, int R>
+Op<Replicated<f32, detail::rounded_rank<R>>> rounded(const Replicated<T, R>& sums,
+                                                     SourceLocation where = SourceLocation::current()) {
+  return detail::round_parts<U, Replicated<f32, detail::rounded_rank<R>>>(sums, where);
+}
+/// The sums that reduce_scatter(std::move(p), axis<A>) has added, each rounded once, by the rank that owns it. The
+/// axis of the bins comes first, so that `A` is 1 or more; the result is sharded along axis A - 1.
+template <class U = void, Element T, int R, int A>
+Op<Sharded<f32, detail::rounded_rank<R>, (A > 0 && A < R ? A - 1 : 0)>> rounded(
+    const Sharded<T, R, A>& sums, SourceLocation where = SourceLocation::current()) {
+  static_assert(A > 0,
+                "the numbers of one sum are along axis 0 and stay together: shard sums along another axis, as "
+                "reduce_scatter(std::move(p), axis<1>) does");
+  return detail::round_parts<U, Sharded<f32, detail::rounded_rank<R>, (A > 0 && A < R ? A - 1 : 0)>>(sums, where);
+}
+template <class U = void, Element T, int R>
+void rounded(const Partial<T, R>&, SourceLocation = SourceLocation::current()) {
+  static_assert(detail::never_true<Partial<T, R>>,
+                "the ranks' sums are added before they are rounded: all_reduce(std::move(p)) or "
+                "reduce_scatter(std::move(p), axis<1>) adds them");
 }
 
 /// An output with the extents, element type and placement of `x`, not initialised.

@@ -96,6 +96,7 @@ ServerOptions server_options(const Arguments& arguments) {
   o.timeout = arguments.number("--timeout", 0, 1e6);
   o.drain = arguments.number("--drain", 0, 1e6);
   o.body_limit = static_cast<std::size_t>(arguments.bytes("--body-limit"));
+  o.max_connections_per_address = static_cast<std::size_t>(arguments.integer("--connections-per-address", 0, 65535));
   o.vllm_metrics = one_of(arguments, "--metrics-names", {"mortar", "vllm"}) == "vllm";
   const std::string format = one_of(arguments, "--tool-format", {"auto", "json", "xml"});
   o.tool_format = format == "json" ? ToolFormat::Json : format == "xml" ? ToolFormat::Xml : ToolFormat::Auto;
@@ -201,6 +202,8 @@ const Option kOptions[] = {
     {"--timeout", "SECONDS", "for an answer; 0: any time", "600"},
     {"--drain", "SECONDS", "for the last answers after SIGTERM", "30"},
     {"--body-limit", "BYTES", "of a request", "32M"},
+    {"--connections-per-address", "N", "of a client; more are answered with 503; 0: any number, as behind a proxy",
+     "0"},
     {"--min-memory", "PERCENT", "of the host's memory that must be available for a new request; 0: any", "5"},
     {"--step-limit", "SECONDS", "for a step of the engine, or 30 mean steps; then the process ends; 0: any time",
      "120"},

@@ -27,12 +27,19 @@ struct StepRequest {
   Choosing how;
   bool masked = false;       ///< tokens are chosen by choose()
   std::int64_t scores = -1;  ///< how many log-probabilities to compute; -1: none
+  bool penalised = false;    ///< a row has penalties or biases: `how` gets the state of slots
 };
 
 class Runner {
  public:
-  /// Takes the weights of `model` and allocates `pages` pages. Throws CapacityError if they do not fit.
-  Runner(Model& model, const Numerics& numerics, std::int64_t pages);
+  /// For a device that has `weights`, all of the model's or those of a rank of `parallel`, which may be null and must
+  /// outlive it. Allocates `pages` pages. Throws CapacityError if they do not fit.
+  Runner(const Model& model, Weights&& weights, tessera::Device device, const Numerics& numerics, std::int64_t pages,
+         const Parallel* parallel = nullptr);
+
+  /// A sequence begins in one of `slots` slots: `ids`, of which the first `prompt` are its prompt.
+  void begin(std::int64_t slots, std::int64_t slot, const TokenRange& ids, std::int64_t prompt,
+             const Sampling& sampling);
 
   struct Chosen {
     std::vector<TokenId> tokens;  ///< one for each row that wants one
@@ -91,6 +98,7 @@ class Runner {
   tessera::Stream stream_;
   Network network_;
   KvCache cache_;
+  std::unique_ptr<SlotState> slots_;  ///< made for the first sequence that needs it
   std::int64_t valid_, words_;
   int query_tile_ = kSmallQueryTile;
   DeviceClock clock_;

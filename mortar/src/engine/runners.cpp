@@ -1,0 +1,157 @@
+// Calls to every rank, and the end of the group if one of them fails.
+#include "engine/runners.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <latch>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "tessera/base/error.hpp"
+
+namespace mortar {
+
+class RankThread {
+ public:
+  RankThread() : thread_([this] { run(); }) {}
+  ~RankThread() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  RankThread(const RankThread&) = delete;
+  RankThread& operator=(const RankThread&) = delete;
+
+  void post(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      work_.push_back(std::move(work));
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return ended_ || !work_.empty(); });
+      if (work_.empty()) return;
+      const std::function<void()> work = std::move(work_.front());
+      work_.pop_front();
+      lock.unlock();
+      work();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+Runners::Runners(Model& model, const Numerics& numerics, std::int64_t pages) {
+  if (model.parts.empty()) {
+    ranks_.push_back(std::make_unique<Runner>(model, std::move(model.weights), model.device, numerics, pages));
+    return;
+  }
+  for (ModelPart& part : model.parts) {
+    parallel_.push_back(std::make_unique<Parallel>(parallel_of(model.config, part.mesh, model.exact)));
+    ranks_.push_back(
+        std::make_unique<Runner>(model, std::move(part.weights), part.device, numerics, pages, parallel_.back().get()));
+  }
+  while (threads_.size() + 1 < ranks_.size()) threads_.push_back(std::make_unique<RankThread>());
+}
+
+Runners::~Runners() = default;
+
+void Runners::throw_if_ended() {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Runners::call(std::size_t rank, const std::function<void(std::size_t rank)>& f) noexcept {
+  std::string reason;
+  try {
+    return f(rank);
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+    reason = error.what();
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+    reason = "has thrown";
+  }
+  parallel_[rank]->mesh.abort(reason);  // the others wait for nothing of it
+}
+
+void Runners::each(const std::function<void(std::size_t rank)>& f) {
+  if (parallel_.empty()) return f(0);
+  throw_if_ended();
+  std::latch others(std::ssize(threads_));
+  for (std::size_t i = 0; i < threads_.size(); ++i)
+    threads_[i]->post([&, i] {
+      call(i + 1, f);
+      others.count_down();
+    });
+  call(0, f);
+  others.wait();
+  throw_if_ended();
+}
+
+void Runners::begin(std::int64_t slots, std::int64_t slot, const TokenRange& ids, std::int64_t prompt,
+                    const Sampling& sampling) {
+  each([&](std::size_t rank) { ranks_[rank]->begin(slots, slot, ids, prompt, sampling); });
+}
+
+Runners::Launched Runners::launch(const StepRequest& request, const Launched* before) {
+  Launched step;
+  step.of_rank_.resize(ranks_.size());
+  each([&](std::size_t rank) {
+    step.of_rank_[rank] = ranks_[rank]->launch(request, before == nullptr ? nullptr : &before->of_rank_[rank]);
+  });
+  return step;
+}
+
+void Runners::choose(Launched& step, std::span<const std::uint32_t> masks) {
+  each([&](std::size_t rank) { ranks_[rank]->choose(step.of_rank_[rank], masks); });
+}
+
+Runners::Chosen Runners::finish(Launched&& step) {
+  Chosen chosen;
+  each([&](std::size_t rank) {
+    Chosen own = ranks_[rank]->finish(std::move(step.of_rank_[rank]));
+    if (rank == 0) chosen = std::move(own);
+  });
+  return chosen;
+}
+
+void Runners::drop(Launched&& step) {
+  each([&](std::size_t rank) { ranks_[rank]->drop(std::move(step.of_rank_[rank])); });
+}
+
+std::vector<float> Runners::logits(const RowPlan& row) {
+  std::vector<float> all;
+  each([&](std::size_t rank) {
+    std::vector<float> own = ranks_[rank]->logits(row);
+    if (rank == 0) all = std::move(own);
+  });
+  return all;
+}
+
+std::vector<float> Runners::log_likelihoods(const RowPlan& row, std::span<const TokenId> next) {
+  std::vector<float> all;
+  each([&](std::size_t rank) {
+    std::vector<float> own = ranks_[rank]->log_likelihoods(row, next);
+    if (rank == 0) all = std::move(own);
+  });
+  return all;
+}
+
+}  // namespace mortar

@@ -40,7 +40,7 @@ std::optional<InFile> whole_in_file(const Checkpoint& checkpoint, const files::W
     const std::uint64_t row = entry.tensor->bytes / static_cast<std::uint64_t>(part.file_rows);
     const std::uint64_t begin = entry.tensor->begin + row * static_cast<std::uint64_t>(part.first_row);
     if (!first)
-      first = {entry.file, begin};
+      first = InFile{entry.file, begin};
     else if (entry.file != first->file || begin != end)
       return std::nullopt;
     end = begin + row * static_cast<std::uint64_t>(part.rows);

@@ -16,7 +16,7 @@ std::vector<Request> some_requests() {
   std::mt19937 random(5);
   std::vector<Request> requests;
   for (std::uint32_t i = 0; i < 5; ++i) {
-    Request r = some_request(1 + random() % 90, 1 + random() % 24, i);
+    Request r = some_request(1 + random() % 90, 1 + static_cast<std::int64_t>(random() % 24), i);
     r.sampling.greedy = i % 2 == 0;
     if (i % 3 == 1) r.sampling.repetition_penalty = 1.3F, r.sampling.logit_bias = {{7, 2.5F}};
     r.logprobs = i % 2 == 0 ? 3 : -1;

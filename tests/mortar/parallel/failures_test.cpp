@@ -5,11 +5,13 @@
 
 #include <atomic>
 #include <functional>
+#include <stop_token>
 
 #include "mortar/errors.hpp"
 #include "mortar/parallel/ranks.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/mesh/communicator.hpp"
+#include "tessera/runtime/memory.hpp"
 
 namespace mortar::test {
 namespace THIS_FILE {
@@ -93,7 +95,7 @@ TEST(MortarParallelFailures, ARankThatThrowsEndsTheGroup) {
 }
 
 TEST(MortarParallelFailures, ARankWithoutMemory) {
-  const auto fault = [] { throw tessera::OutOfMemoryError("rank 1 has no memory left"); };
+  const auto fault = [] { throw tessera::OutOfMemoryError("rank 1 has no memory left", {}); };
   Engine engine(SharedModel{"moe"}.load(with_fault(1, 3, fault, 60'000), false), {});
   submit_some(engine);
   EXPECT_THAT(error_of(engine), HasSubstr("no memory left"));

@@ -1,7 +1,6 @@
 // Models that several ranks of this process share, on the CPU.
 #pragma once
 #include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -15,16 +14,18 @@ namespace mortar::test {
 /// A model of tests/mortar/data, or random weights for a configuration.
 struct SharedModel {
   std::string name;
-  std::optional<nlohmann::json> config = std::nullopt;
+  nlohmann::json config = nullptr;
+
+  bool has_files() const { return config.is_null(); }
 
   Model load(const std::vector<tessera::Mesh>& meshes, bool exact, std::int64_t max_batch = 1) const {
     ModelOptions options;
     options.device = tessera::Device::cpu();
     options.max_context = 256, options.max_batch = max_batch;
     options.meshes = meshes, options.exact = exact;
-    if (!config) return mortar::load(test_model(name).string(), options);
+    if (has_files()) return mortar::load(test_model(name).string(), options);
     const Folder folder;
-    folder.write("config.json", config->dump());
+    folder.write("config.json", config.dump());
     options.random_weights = 3;
     return mortar::load(folder.path().string(), options);
   }
@@ -38,6 +39,7 @@ inline nlohmann::json small_config(bool experts, bool fp8) {
   nlohmann::json c = nlohmann::json::parse(read_file(test_model(experts ? "moe" : "dense-untied") / "config.json"));
   c["hidden_size"] = 256, c["num_hidden_layers"] = 2, c["vocab_size"] = 381, c["tie_word_embeddings"] = experts;
   c["num_attention_heads"] = 4, c["num_key_value_heads"] = 2, c["head_dim"] = 128, c["intermediate_size"] = 512;
+  c["bos_token_id"] = c["eos_token_id"] = 0;
   if (experts) c["moe_intermediate_size"] = 256;
   if (fp8)
     c["quantization_config"] =

@@ -41,7 +41,7 @@ class Runners {
   std::vector<float> log_likelihoods(const RowPlan& row, std::span<const TokenId> next);
 
   void time(bool on) { first().time(on); }
-  /// Of the first rank.
+  /// The first rank's.
   double device_seconds() { return first().device_seconds(); }
   int query_tile() const { return ranks_.front()->query_tile(); }
 

@@ -144,6 +144,18 @@ TEST(MortarParallelLoad, RandomWeightsAreThoseOfOneDevice) {
   }
 }
 
+/// Experts that are not divided: a rank's numbers are those of its experts, not of the first ones.
+TEST(MortarParallelLoad, RandomWeightsOfWholeExperts) {
+  const ModelSpec spec = read_config(test_model("moe"));
+  Whole whole(spec, random_weights(spec, 9, tessera::Device::cpu()));
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    LoadOptions options;
+    options.ranks = {rank, 4, false};
+    whole.expect(spec, random_weights(spec, 9, tessera::Device::cpu(), options), options.ranks);
+  }
+  whole.expect_all_found();
+}
+
 /// Sizes of a rank: those of its tensors.
 TEST(MortarParallelLoad, PlansAreThoseOfARank) {
   for (const auto& [shared, ranks] : shared_models()) {

@@ -48,13 +48,13 @@ std::vector<ModelPart> load_parts(const std::vector<tessera::Mesh>& meshes, bool
   std::mutex mutex;
   std::exception_ptr error;
   const auto load_one = [&](std::size_t i) noexcept {
-    LoadOptions own = options;
-    own.ranks = {static_cast<std::int64_t>(i), std::ssize(meshes), exact};
-    own.progress = [&, i](const LoadProgress& progress) {
-      if (ended) throw Ended();
-      if (i == 0 && options.progress) options.progress(progress);
-    };
     try {
+      LoadOptions own = options;
+      own.ranks = {static_cast<std::int64_t>(i), std::ssize(meshes), exact};
+      own.progress = [&, i](const LoadProgress& progress) {
+        if (ended) throw Ended();
+        if (i == 0 && options.progress) options.progress(progress);
+      };
       parts[i].weights = weights_of(parts[i].device, own);
     } catch (const Ended&) {  // another rank has failed
     } catch (...) {

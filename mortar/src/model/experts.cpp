@@ -125,10 +125,11 @@ Flow<Tensor<bf16, 2>> shared_experts_of_few(Rows x, Norm norm, const ExpertMlp& 
   auto [weights, chosen] = co_await routing_of(scores, config, observer);
   if (shared.whole) {
     const Dims<2> dims = chosen.dims();
-    const auto all = std::move(chosen).reshape({dims.numel()});
+    const Dims<1> flat({dims.numel()});
+    const auto all = reshape(std::move(chosen), flat);
     auto own = co_await shared.numbers(all);
-    auto kept =
-        co_await kernel<keep_own_weights<128>>(empty<f32>({dims.numel()}), weights.reshape({dims.numel()}), own);
+    const auto all_weights = reshape(std::move(weights), flat);
+    auto kept = co_await kernel<keep_own_weights<128>>(empty<f32>(flat), all_weights, own);
     weights = reshape(std::move(kept), dims);
     chosen = reshape(std::move(own), dims);
   }
@@ -165,8 +166,9 @@ Flow<Tensor<bf16, 2>> shared_down(Rows x, Tensor<bf16, 2> h, const ExpertMlp& w,
   const std::int64_t outputs = placed.dim(1), first = parallel.ranks.rank * outputs;
   if (outputs == x.dim(1))
     co_return co_await kernel<add_experts<1024>>(empty<bf16>(x.dims()), x, placed, by.weights, by.places);
-  auto part = co_await kernel<add_experts<1024>>(empty<bf16>({x.dim(0), outputs}), x.slice<1>(first, first + outputs),
-                                                 placed, by.weights, by.places);
+  const Dims<2> dims({x.dim(0), outputs});
+  auto part = co_await kernel<add_experts<1024>>(empty<bf16>(dims), x.slice<1>(first, first + outputs), placed,
+                                                 by.weights, by.places);
   co_return co_await columns_of_ranks(parallel, std::move(part));
 }
 

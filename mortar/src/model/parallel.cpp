@@ -48,7 +48,8 @@ void add_rounded(Mut<bf16, 1, B> y, In<bf16, dyn, dyn> residual, In<f32, dyn, dy
 /// The first `n` columns, and those from `from` on behind them: the last rank's part begins in the one before.
 Flow<Tensor<f32, 2>> without_overlap(Tensor<f32, 2> all, std::int64_t n, std::int64_t from) {
   const std::int64_t end = all.dim(1);
-  auto made = co_await empty<f32>({all.dim(0), n + (end - from)});
+  const Dims<2> dims({all.dim(0), n + (end - from)});
+  auto made = co_await empty<f32>(dims);
   co_await copy_into(mut(made).slice<1>(0, n), all.slice<1>(0, n));
   co_await copy_into(mut(made).slice<1>(n, n + (end - from)), all.slice<1>(from, end));
   co_return made;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "mortar/parallel/ranks.hpp"
+#include "tessera/tessera.hpp"
 
 namespace mortar::test {
 namespace THIS_FILE {

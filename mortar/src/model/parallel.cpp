@@ -83,7 +83,8 @@ Flow<Tensor<f32, 2>> logits_of_ranks(const Parallel& parallel, Tensor<f32, 2> pa
   auto all = co_await gathered(parallel, std::move(part));
   if (all.dim(1) == parallel.vocabulary) co_return all;
   const std::int64_t others = parallel.ids * (parallel.ranks.ranks - 1);
-  co_return co_await without_overlap(std::move(all), others, others + all.dim(1) - parallel.vocabulary);
+  const std::int64_t behind = others + all.dim(1) - parallel.vocabulary;  // the last rank's first id of its own
+  co_return co_await without_overlap(std::move(all), others, behind);
 }
 
 RowsOp add_sums(Rows residual, const Tensor<f32, 2>& sums, const Numerics& numerics) {

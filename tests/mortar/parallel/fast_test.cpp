@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "mortar/parallel/ranks.hpp"
+#include "mortar/parallel/router_ties.hpp"
 #include "tessera/tessera.hpp"
 
 namespace mortar::test {
@@ -48,35 +51,55 @@ TEST(MortarFast, ErrorsAreThoseOfOneDevice) {
 }
 
 /// What an answer says of its tokens, token by token, is what the whole text says: graphs of one and of several rows,
-/// steps over prompts and both together compute the same.
+/// steps over prompts and both together compute the same. A token at which a router has a near tie may have another
+/// expert: there one device that decodes several sequences differs from a prompt as well.
 TEST(MortarFast, DecodingAgreesWithPrompts) {
   constexpr float kRounding = 0.06F;  // of log-probabilities, whose logits have a deviation of about 1
+  constexpr std::size_t kTokens = 8;
   for (const auto& [shared, ranks] : shared_models()) {
     SCOPED_TRACE(testing::Message() << shared.name << ", " << ranks << " ranks");
     Engine one(shared.on_one_device(false), {});
     Engine all(shared.on_ranks(ranks, false), {.max_batch = 3});
+    RouterTies routers(shared.on_one_device(false));
     for (const std::uint32_t together : {1U, 3U}) {
       std::vector<Heard> heard(together);
       std::vector<Request> requests;
       for (std::uint32_t i = 0; i < together; ++i) {
-        requests.push_back(some_request(20 + 30 * i, 8, i));
+        requests.push_back(some_request(20 + 30 * i, static_cast<std::int64_t>(kTokens), i));
         requests.back().logprobs = 0, requests.back().sampling.greedy = true;
         all.submit(requests.back(), heard[i].listener());
       }
       all.run();
+      std::size_t compared = 0;
       for (std::uint32_t i = 0; i < together; ++i) {
         std::vector<TokenId> text = requests[i].ids;
         text.insert(text.end(), heard[i].ids.begin(), heard[i].ids.end());
         const std::vector<float> expected = one.log_likelihoods(text);
-        ASSERT_EQ(heard[i].tokens.size(), 8U);
-        for (std::size_t t = 0; t < 8; ++t)
-          EXPECT_NEAR(heard[i].tokens[t].chosen->logprob, expected[requests[i].ids.size() - 1 + t], kRounding)
-              << together << " together, token " << t;
+        const std::vector<bool> ties = routers.of(text);
+        ASSERT_EQ(heard[i].tokens.size(), kTokens);
+        for (std::size_t t = 0; t < kTokens; ++t) {
+          const std::size_t before = requests[i].ids.size() - 1 + t;
+          if (ties[before]) continue;
+          ++compared;
+          EXPECT_NEAR(heard[i].tokens[t].chosen->logprob, expected[before], kRounding)
+              << together << " together, sequence " << i << ", token " << t;
+        }
       }
+      EXPECT_GE(compared, kTokens * together * 3 / 5);
     }
   }
 }
 
+/// The index and the lead of the largest of n numbers.
+std::pair<std::size_t, float> best_of(const float* x, std::size_t n) {
+  const auto best = static_cast<std::size_t>(std::max_element(x, x + n) - x);
+  float second = -HUGE_VALF;
+  for (std::size_t i = 0; i < n; ++i)
+    if (i != best) second = std::max(second, x[i]);
+  return {best, x[best] - second};
+}
+
+/// Where no router has a near tie, and the first logit of one device leads by twice its largest error there.
 TEST(MortarFast, GreedyTokensAreThoseOfOneDeviceWhereTheFirstLeads) {
   for (const auto& [shared, ranks] : shared_models()) {
     if (!shared.has_files()) continue;
@@ -85,21 +108,19 @@ TEST(MortarFast, GreedyTokensAreThoseOfOneDeviceWhereTheFirstLeads) {
     const std::vector<TokenId> ids = golden_ids(shared.name);
     Engine one(shared.on_one_device(false), {}), all(shared.on_ranks(ranks, false), {});
     const std::vector<float> alone = one.logits(ids), together = all.logits(ids);
-    float error = 0;
-    for (std::size_t i = 0; i < exact.size(); ++i) error = std::max(error, std::abs(alone[i] - exact[i]));
+    const std::vector<bool> ties = RouterTies(shared.on_one_device(false)).of(ids);
     const std::size_t n = exact.size() / ids.size();
+    float error = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i)
+      if (!ties[i / n]) error = std::max(error, std::abs(alone[i] - exact[i]));
     std::size_t compared = 0;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const auto row = [&](const std::vector<float>& x) { return x.data() + i * n; };
-      const float* best = std::max_element(row(alone), row(alone) + n);
-      float second = -HUGE_VALF;
-      for (const float* x = row(alone); x < row(alone) + n; ++x)
-        if (x != best) second = std::max(second, *x);
-      if (*best - second < 2 * error) continue;
+      const auto [best, lead] = best_of(alone.data() + i * n, n);
+      if (ties[i] || lead < 2 * error) continue;
       ++compared;
-      EXPECT_EQ(std::max_element(row(together), row(together) + n) - row(together), best - row(alone)) << i;
+      EXPECT_EQ(best_of(together.data() + i * n, n).first, best) << "position " << i << ", lead " << lead;
     }
-    EXPECT_GT(compared, ids.size() / 4);
+    EXPECT_GT(compared, ids.size() / 4) << "errors are up to " << error;
   }
 }
 

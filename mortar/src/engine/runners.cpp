@@ -8,7 +8,9 @@
 #include <thread>
 #include <utility>
 
+#include "mortar/errors.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 
 namespace mortar {
 
@@ -70,25 +72,41 @@ Runners::Runners(Model& model, const Numerics& numerics, std::int64_t pages) {
 
 Runners::~Runners() = default;
 
+bool Runners::has_ended() {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
 void Runners::throw_if_ended() {
   const std::lock_guard lock(mutex_);
-  if (error_) std::rethrow_exception(error_);
+  if (ended_) throw RanksError(reason_);
+}
+
+void Runners::fail(std::size_t rank, bool of_mesh, const std::string& text) noexcept {
+  const tessera::Mesh& mesh = parallel_[rank]->mesh;
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!ended_ || (!known_rank_ && !of_mesh)) {
+      ended_ = true, known_rank_ = !of_mesh;
+      reason_ = of_mesh ? text
+                        : tessera::concat("rank ", rank, " of ", ranks_.size(), " (",
+                                          mesh.device(static_cast<int>(rank)).name(), ") has failed: ", text);
+    }
+  } catch (...) {  // no memory for the text
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  mesh.abort(text);  // the others wait for nothing of it
 }
 
 void Runners::call(std::size_t rank, const std::function<void(std::size_t rank)>& f) noexcept {
-  std::string reason;
   try {
-    return f(rank);
-  } catch (const std::exception& error) {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::current_exception();
-    reason = error.what();
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::current_exception();
-    reason = "has thrown";
+    f(rank);
+  } catch (const tessera::MeshError& error) { fail(rank, true, error.message()); } catch (const tessera::Error& error) {
+    fail(rank, false, error.message());
+  } catch (const std::exception& error) { fail(rank, false, error.what()); } catch (...) {
+    fail(rank, false, "an exception of an unknown type");
   }
-  parallel_[rank]->mesh.abort(reason);  // the others wait for nothing of it
 }
 
 void Runners::each(const std::function<void(std::size_t rank)>& f) {
@@ -102,7 +120,20 @@ void Runners::each(const std::function<void(std::size_t rank)>& f) {
     });
   call(0, f);
   others.wait();
+  // Where the devices move the data, the work of a group that has ended says nothing.
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (const auto failure = parallel_[rank]->mesh.failure()) fail(rank, true, *failure);
+  ask_for_the_cause();
   throw_if_ended();
+}
+
+void Runners::ask_for_the_cause() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_ || known_rank_) return;
+  }
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    call(rank, [this](std::size_t i) { tessera::Stream(ranks_[i]->stream()).synchronize(); });
 }
 
 void Runners::begin(std::int64_t slots, std::int64_t slot, const TokenRange& ids, std::int64_t prompt,

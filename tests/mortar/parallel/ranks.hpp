@@ -59,8 +59,10 @@ inline std::vector<std::pair<SharedModel, int>> shared_models() {
           {{"llama-untied"}, 2},
           {{"random dense", small_config(false, false)}, 4},
           {{"random FP8", small_config(false, true)}, 2},
+          {{"random FP8", small_config(false, true)}, 4},
           {{"random experts by columns", small_config(true, false)}, 2},
-          {{"random FP8 experts by columns", small_config(true, true)}, 2}};
+          {{"random FP8 experts by columns", small_config(true, true)}, 2},
+          {{"random FP8 experts, whole", small_config(true, true)}, 4}};
 }
 
 }  // namespace mortar::test

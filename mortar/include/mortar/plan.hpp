@@ -12,7 +12,7 @@ namespace mortar {
 struct Ranks {
   std::int64_t rank = 0, ranks = 1;
   /// Every result is computed by one rank as one device computes it, so that no bit depends on the number of ranks;
-  /// else ranks add parts of sums.
+  /// else the sums of the ranks are added.
   bool exact = false;
 
   bool several() const { return ranks > 1; }

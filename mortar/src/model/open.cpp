@@ -17,7 +17,7 @@
 namespace mortar {
 namespace {
 
-/// The ranks that were asked for; none: one device. Throws RequestError, MeshError, DeviceError.
+/// The ranks that were requested; none: one device. Throws RequestError, MeshError, DeviceError.
 std::vector<tessera::Mesh> meshes_of(const ModelOptions& options, tessera::Device first) {
   constexpr std::int64_t kMost = 64;
   if (options.tensor_parallel < 1 || options.tensor_parallel > kMost)

@@ -130,7 +130,7 @@ TEST(MortarParallelFailures, ARankThatThrowsEndsTheGroup) {
   for (const bool exact : {false, true}) expect_the_end_at_every_call(throw_injected, exact);
 }
 
-/// The rank that failed says why, whoever notices first.
+/// The rank that failed says why, also if another one notices first.
 TEST(MortarParallelFailures, WorkThatFailsEndsTheGroup) { expect_the_end_at_every_call(fail_work, false); }
 
 TEST(MortarParallelFailures, ARankWithoutMemory) {

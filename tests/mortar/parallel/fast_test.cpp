@@ -1,5 +1,5 @@
-// The fast mode: ranks add parts of sums in f32. Its error against numbers that were not rounded is that of one device,
-// and tokens are those of one device where the first of them leads.
+// The fast mode: the sums of the ranks are added in f32. Its error against numbers that were not rounded is that of one
+// device, and tokens are those of one device where the first of them leads.
 #include <gtest/gtest.h>
 
 #include <algorithm>

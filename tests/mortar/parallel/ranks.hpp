@@ -33,12 +33,12 @@ struct SharedModel {
   Model on_ranks(int ranks, bool exact) const { return load(tessera::Mesh::threads(ranks), exact); }
 };
 
-/// Sizes that two and four ranks can share, also where FP8 has blocks: a vocabulary that does not divide, experts whose
-/// columns do.
-inline nlohmann::json small_config(bool experts, bool fp8) {
+/// Sizes that two and four ranks, with eight heads eight, can share, also where FP8 has blocks: a vocabulary that does
+/// not divide, experts whose columns do.
+inline nlohmann::json small_config(bool experts, bool fp8, int heads = 4) {
   nlohmann::json c = nlohmann::json::parse(read_file(test_model(experts ? "moe" : "dense-untied") / "config.json"));
   c["hidden_size"] = 256, c["num_hidden_layers"] = 2, c["vocab_size"] = 381, c["tie_word_embeddings"] = experts;
-  c["num_attention_heads"] = 4, c["num_key_value_heads"] = 2, c["head_dim"] = 128, c["intermediate_size"] = 512;
+  c["num_attention_heads"] = heads, c["num_key_value_heads"] = 2, c["head_dim"] = 128, c["intermediate_size"] = 512;
   c["bos_token_id"] = c["eos_token_id"] = 0;
   if (experts) c["moe_intermediate_size"] = 256;
   if (fp8)
@@ -58,6 +58,7 @@ inline std::vector<std::pair<SharedModel, int>> shared_models() {
           {{"llama-tied"}, 2},
           {{"llama-untied"}, 2},
           {{"random dense", small_config(false, false)}, 4},
+          {{"random dense of 8 heads", small_config(false, false, 8)}, 8},
           {{"random FP8", small_config(false, true)}, 2},
           {{"random FP8", small_config(false, true)}, 4},
           {{"random experts by columns", small_config(true, false)}, 2},

@@ -96,7 +96,7 @@ void submit_some(Engine& engine) {
   engine.submit(some_request(10, 6, 2), [](const Token&) {});
 }
 
-constexpr int kSoon = 300, kLong = 60'000;  ///< ms
+constexpr int kSoon = 2'000, kLong = 60'000;  ///< ms
 
 /// At every call of either rank, those that run at once and those that are captured in graphs.
 void expect_the_end_at_every_call(const Fault& fault, bool exact) {

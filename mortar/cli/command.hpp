@@ -43,6 +43,9 @@ inline constexpr Option kModelOptions[] = {
     {"--max-context", "N", "tokens of the longest sequence (default: what the model and the memory allow)"},
     {"--batch-size", "N", "sequences at a time (default: chosen by the command)"},
     {"--kv-dtype", "TYPE", "element type of the KV cache: bf16 or f8", "bf16"},
+    {"--tensor-parallel", "N", "devices that compute the model together: GPUs from --device on, or ranks on the CPU",
+     "1"},
+    {"--exact", nullptr, "results depend neither on other requests nor on the number of devices; slower"},
     {"--random-weights", "SEED", "makes weights on the device instead of reading them; config.json is enough"},
 };
 inline constexpr Option kSamplingOptions[] = {

@@ -109,8 +109,6 @@ ServerOptions server_options(const Arguments& arguments) {
   o.min_memory = arguments.number("--min-memory", 0, 100) / 100;
   o.step_limit = arguments.number("--step-limit", 0, 1e6);
   o.max_stops = static_cast<std::size_t>(arguments.integer("--max-stops", 1, 1024));
-  if (arguments.integer("--tensor-parallel", 1, 64) != 1)
-    throw UsageError("--tensor-parallel: a model is served by one device");
   return o;
 }
 
@@ -121,7 +119,6 @@ EngineOptions engine_options(const Arguments& arguments, const Model& model) {
                                                                    : kBatchOnCpu;
   e.max_queue = arguments.integer("--max-queue", 0, 1 << 20);
   e.max_queue_tokens = arguments.integer("--max-queue-tokens", 0, std::int64_t{1} << 40);
-  e.batch_invariant = arguments.flag("--exact");
   return e;
 }
 
@@ -214,10 +211,8 @@ const Option kOptions[] = {
     {"--special-tokens", nullptr, "names such as <|im_end|> in clients' text are these tokens, not text"},
     {"--max-stops", "N", "stop strings of a request", "4"},
     {"--log", "FILE", "access log, JSON lines without prompts; -: standard error"},
-    {"--tensor-parallel", "N", "devices for one model; 1 is supported", "1"},
     {"--no-warm-up", nullptr,
      "answers requests before the kernels of all steps are compiled: the first ones wait for them"},
-    {"--exact", nullptr, "tokens of an answer do not depend on other requests; slower"},
 };
 const Registration kRegistration({"serve", "MODEL", "a server with OpenAI's API", kOptions, OptionSet::Model, run});
 

@@ -104,6 +104,8 @@ if(TARGET mortar_engine)
   file(GLOB mortar_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/engine/*_test.cpp ${CMAKE_CURRENT_LIST_DIR}/model/*_test.cpp)
   tessera_mortar_test(test_mortar LINK mortar_engine fake_cuda_driver SOURCES ${mortar_tests})
   target_include_directories(test_mortar PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  file(GLOB mortar_parallel_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/parallel/*_test.cpp)
+  tessera_mortar_test(test_mortar_parallel LINK mortar_engine SOURCES ${mortar_parallel_tests})
   find_package(Python3 COMPONENTS Interpreter REQUIRED)
   add_test(NAME mortar.command COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/cli_test.py $<TARGET_FILE:mortar_command>
            ${CMAKE_CURRENT_LIST_DIR}/data/models)

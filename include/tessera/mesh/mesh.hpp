@@ -9,6 +9,7 @@
 // order.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,9 @@ class Mesh {
   std::string to_string() const;
   /// Ends the group: all operations in flight and later ones fail on every member, with the reason.
   void abort(const std::string& reason) const noexcept;
+  /// Why the group has ended, "rank 1: ..."; none while it works. Where the devices move the data (NCCL), operations
+  /// that were in flight then end without an error, with unspecified results: ask after waiting for them.
+  std::optional<std::string> failure() const;
   bool operator==(const Mesh& other) const noexcept { return state_ == other.state_; }
 
   explicit Mesh(std::shared_ptr<detail::MeshState> state) noexcept : state_(std::move(state)) {}

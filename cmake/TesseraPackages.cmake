@@ -1,6 +1,7 @@
 # What CPack makes of the install components: a .deb for each, and one archive of all. scripts/package.sh runs it.
 set(CPACK_PACKAGE_NAME tessera)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each .deb has its own
 set(CPACK_PACKAGE_VENDOR "the authors of Tessera")
 set(CPACK_PACKAGE_CONTACT "the authors of Tessera <tessera@localhost>")
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)

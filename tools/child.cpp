@@ -19,7 +19,7 @@ extern char** environ;
 namespace tessera {
 namespace {
 
-std::vector<char*> environment_without(const std::vector<std::string>& names) {
+std::vector<char*> child_environment(const std::vector<std::string>& names) {
   std::vector<char*> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry, name = text.substr(0, text.find('='));
@@ -62,7 +62,7 @@ Finished run_child(const std::vector<std::string>& words, const std::string& to_
   pointers.push_back(nullptr);
   pid_t child = 0;
   const int error =
-      posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environment_without(without).data());
+      posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), child_environment(without).data());
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   Finished done;

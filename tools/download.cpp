@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +37,13 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
+/// The end of what a program said, in one line.
+std::string said(const std::string& output) {
+  constexpr std::size_t kShown = 300;
+  const std::size_t end = output.find_last_not_of(" \r\n") + 1;
+  return replaced(output.substr(end - std::min(end, kShown), std::min(end, kShown)), "\n", "; ");
+}
+
 /// The address that a link of a page means.
 std::string resolved(const std::string& link, const std::string& page_url) {
   if (link.find("://") != std::string::npos) return link;
@@ -59,7 +67,7 @@ void download(const std::string& url, const std::string& path) {
     if (done.code == 127) continue;  // it is not there
     if (done.code == 0 && access(path.c_str(), R_OK) == 0) return;
     throw IoError(
-        concat("cannot download ", url, ": ", words[0], ": ", last_line(done.output),
+        concat("cannot download ", url, ": ", words[0], ": ", said(done.output),
                "\n  Is there a network? Behind a proxy set https_proxy; for an index of your own PIP_INDEX_URL or "
                "--index. Without a network: tessera get-tileiras --bundle FILE on a machine that has one."));
   }

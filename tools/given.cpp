@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::size_t kWidth = 116;  // columns of the help
+constexpr std::size_t kHelpWidth = 116;  // columns of the help
 
 /// `text` in lines, all of which but the first begin with `indent` spaces.
 std::string wrapped(std::string_view text, std::size_t indent) {
@@ -16,7 +16,7 @@ std::string wrapped(std::string_view text, std::size_t indent) {
   std::size_t column = indent;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(' '), text.size());
-    if (column > indent && column + 1 + end > kWidth) {
+    if (column > indent && column + 1 + end > kHelpWidth) {
       out += '\n' + std::string(indent, ' ');
       column = indent;
     } else if (column > indent) {

@@ -59,7 +59,7 @@ if(TARGET mortar_engine)
   install(EXPORT mortar_targets NAMESPACE mortar:: DESTINATION ${package_dir}/mortar FILE mortar-targets.cmake
           COMPONENT libmortar-dev)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/mortar/include/mortar DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libmortar-dev
-          FILES_MATCHING PATTERN "*.hpp")
+          FILES_MATCHING PATTERN "*.hpp" PATTERN "*.def")
   install_cmake_package(mortar libmortar-dev)
   install_documents(libmortar-dev)
 endif()

@@ -1,6 +1,7 @@
 // The table of the tessera command: its subcommands, their forms and their options. Help, parsing, the man page and the
 // completions of shells come from it (scripts/docs/command_pages.py reads what `tessera --list-options` prints).
 #pragma once
+#include <functional>
 #include <map>
 #include <span>
 #include <string>

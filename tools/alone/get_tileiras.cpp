@@ -5,9 +5,11 @@
 
 #include "commands.hpp"
 
+using tessera::get_tileiras_command;
+
 int main(int argc, char** argv) {
   try {
-    return tessera::get_tileiras_command({argv + 1, static_cast<std::size_t>(argc - 1)});
+    return get_tileiras_command({argv + 1, static_cast<std::size_t>(argc - 1)});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tessera get-tileiras: %s\n", error.what());
     return 1;

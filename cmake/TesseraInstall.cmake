@@ -28,7 +28,7 @@ endfunction()
 
 # install_documents(<component>)
 function(install_documents component)
-  install(FILES ${packaging}/copyright ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+  install(FILES ${packaging}/copyright ${packaging}/changelog ${PROJECT_SOURCE_DIR}/CHANGELOG.md
           DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${component} COMPONENT ${component})
 endfunction()
 

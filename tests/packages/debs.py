@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 
-from common import check_commands, check_consumer, emptied, expect, files_under, run, version
+from common import ROOT, check_commands, check_consumer, emptied, expect, files_under, run, version
 
 NAMES = ("libmortar-dev", "libtessera-dev", "mortar", "tessera")
 
@@ -27,6 +27,8 @@ def control(deb, field):
 
 
 def check_dependencies(debs):
+    with open(os.path.join(ROOT, "packaging/changelog"), encoding="utf-8") as file:
+        expect(file.readline().startswith(f"tessera ({version()}) "), f"packaging/changelog does not begin with {version()}")
     for name, deb in debs.items():
         expect(control(deb, "Version") == version(), f"{deb} has the version {control(deb, 'Version')}")
         depends = control(deb, "Depends")

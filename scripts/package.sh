@@ -42,7 +42,7 @@ need xz-utils xz
 need binutils strip
 install_missing
 jobs=${jobs:-$(default_jobs)}
-mkdir -p "$out"
+mkdir -p build "$out"
 out=$(cd "$out" && pwd)
 build=build/package
 
@@ -54,7 +54,7 @@ pack() {  # <generator> [options of cpack]
 say "the .deb packages"
 # Both kinds come from one build: only the folder of libraries and what the commands are linked with differ.
 cmake --preset package -DTESSERA_PORTABLE=OFF -UCMAKE_INSTALL_LIBDIR >$build.log 2>&1 || { tail -n 20 $build.log >&2; exit 1; }
-grep -q '^TESSERA_BUILD_SERVER.*ON' $build/CMakeCache.txt || die "mortar serve is switched off: packages have it"
+grep -q libmortar_server.a $build/build.ninja || die "mortar serve would be missing: see $build.log"
 ninja -C $build -j "$jobs"
 rm -f "$out"/*.deb "$out"/tessera-*.tar.xz "$out/SHA256SUMS"
 pack DEB

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from common import ROOT, check_commands, configure, emptied, expect, files_under, run
+from common import CONSUMER, ROOT, check_commands, configure, emptied, expect, files_under, run
 
 NEEDS = os.path.join(ROOT, "scripts/packaging/needs.py")
 
@@ -67,6 +67,9 @@ def main():
     check_no_traces(prefix, build)
     check_commands(prefix)
     configure(prefix, os.path.join(work, "archive-consumer"))
+    text = run("cmake", "-S", CONSUMER, "-B", emptied(os.path.join(work, "archive-consumer")), "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
+               "-DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON", code=1)
+    expect("mortar::server needs OpenSSL 3" in " ".join(text.split()), f"without OpenSSL the component server says\n{text}")
     check_needs([os.path.join(prefix, "bin", program) for program in ("tessera", "mortar")])
     shutil.rmtree(folder)
     if build:

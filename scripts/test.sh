@@ -44,6 +44,7 @@ need_to_build
 need libgtest-dev gtest/gtest.h
 need libgmock-dev gmock/gmock.h
 need mold mold
+need dpkg-dev dpkg-shlibdeps
 clang=$(clang_version)
 if wanted clang || wanted lint; then need "clang-$clang" "clang++-$clang"; fi
 if wanted long; then need_to_fuzz "$clang"; fi

@@ -121,7 +121,7 @@ if(TARGET mortar_engine)
     add_test(NAME mortar.build COMMAND tessera_command build -o ${CMAKE_CURRENT_BINARY_DIR}/mortar.tessera --gpu sm_90 --
              $<TARGET_FILE:mortar_command> generate ${CMAKE_CURRENT_LIST_DIR}/data/models/dense-tied --device cpu
              --prompt-ids 1,2,3 --temperature 1 --presence-penalty 1 --logprobs 2 --max-tokens 2 --max-context 256)
-    set_tests_properties(mortar.build PROPERTIES LABELS "tools+tileiras" SKIP_REGULAR_EXPRESSION "was not found: run scripts/get-tileiras.sh")
+    set_tests_properties(mortar.build PROPERTIES LABELS "tools+tileiras" SKIP_REGULAR_EXPRESSION "was not found: run tessera get-tileiras")
   endif()
   add_test(NAME mortar.bench_script COMMAND ${PROJECT_SOURCE_DIR}/bench/mortar/run.sh $<TARGET_FILE:mortar_command>
            ${CMAKE_CURRENT_BINARY_DIR}/mortar-bench)

@@ -27,8 +27,8 @@ foreach(check links prose_width snippets words nav)  # of the documentation; eac
 endforeach()
 tessera_structure_test(docs_tools docs_tools.py)
 tessera_structure_test(reference ../../scripts/docs/reference.py)
-if(TARGET tessera_command)
-  tessera_structure_test(command_line command_line.py $<TARGET_FILE:tessera_command>)
+if(TARGET tessera_command AND TARGET mortar_server)  # whose commands are in the pages too
+  tessera_structure_test(command_pages ../../scripts/docs/command_pages.py $<TARGET_FILE:tessera_command> $<TARGET_FILE:mortar_command>)
 endif()
 tessera_structure_test(readme readme.py)
 tessera_structure_test(readme_selftest readme.py --selftest)

@@ -1,6 +1,6 @@
-// arc4random() for programs that carry libstdc++ (TESSERA_PORTABLE). Debian 12's libstdc++.a calls it in std::random_device,
-// and the C library has it from 2.36 on. This one reads the kernel's random numbers, as that one does, so that the program
-// also runs where the C library is older.
+// arc4random() for programs that carry libstdc++ (TESSERA_PORTABLE). Debian 12's libstdc++.a calls it in
+// std::random_device, and the C library has it from 2.36 on. This one reads the kernel's random numbers, as that one
+// does, so that the program also runs where the C library is older.
 #include <sys/random.h>
 
 #include <cstdint>

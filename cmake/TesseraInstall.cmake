@@ -47,6 +47,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/ DESTINATION ${CMAKE_INSTALL_DA
         PATTERN "torch_op" EXCLUDE)
 install(FILES ${packaging}/examples/CMakeLists.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libtessera-dev/examples
         COMPONENT libtessera-dev)
+install(FILES ${PROJECT_SOURCE_DIR}/docs/agents.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libtessera-dev RENAME AGENTS.md
+        COMPONENT libtessera-dev)
 install_documents(libtessera-dev)
 if(TARGET tessera_command)
   install_command(tessera_command tessera)

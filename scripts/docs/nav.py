@@ -11,6 +11,7 @@ NAV = [  # (title, pages); one page alone is a link of its own
     ("Why Tessera", ["why.md"]),
     ("Install", ["install.md"]),
     ("Quickstart", ["quickstart.md"]),
+    ("Editors and agents", ["ides.md", "agents.md"]),
     ("Guide", ["guide/"]),
     ("Performance", ["tools.md", "tuning.md", "gpu.md"]),
     ("Cookbook", ["cookbook.md"]),

@@ -65,7 +65,8 @@ def main():
     open(os.path.join(root, "var/lib/dpkg/status"), "w", encoding="utf-8").close()
     dpkg(root, "--install", *debs.values())
     prefix = os.path.join(root, "usr")
-    expect(os.path.isfile(os.path.join(prefix, "share/doc/libtessera-dev/examples/CMakeLists.txt")), "the examples are missing")
+    for name in ("examples/CMakeLists.txt", "AGENTS.md"):
+        expect(os.path.isfile(os.path.join(prefix, "share/doc/libtessera-dev", name)), f"the documentation has no {name}")
     check_commands(prefix)
     check_consumer(prefix, os.path.join(work, "consumer"), *args.cmake)
     dpkg(root, "--purge", *debs)

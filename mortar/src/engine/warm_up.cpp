@@ -11,6 +11,7 @@
 
 #include "engine/penalty_kernels.hpp"
 #include "engine/runner.hpp"
+#include "mortar/engine.hpp"
 #include "tessera/kernels/embedding.hpp"
 #include "tessera/runtime/memory.hpp"
 

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kNeededSpace = 1'000'000'000, kMostBundleBytes = 54 << 20;
+constexpr std::uintmax_t kNeededSpace = 1'000'000'000, kBundleLimit = 54 << 20;
 
 /// One package of the release, for this machine.
 struct Package {
@@ -181,8 +181,7 @@ void make_bundle(const std::string& folder, const std::string& file) {
   if (done.code != 0)
     throw IoError(concat("tar and xz (apt-get install xz-utils) cannot pack ", file, ": ", last_line(done.output)));
   const std::uintmax_t bytes = fs::file_size(part);
-  if (bytes > kMostBundleBytes)
-    throw IoError(concat(part, " has ", bytes, " bytes, expected at most ", kMostBundleBytes));
+  if (bytes > kBundleLimit) throw IoError(concat(part, " has ", bytes, " bytes, expected at most ", kBundleLimit));
   fs::rename(part, file);
   std::printf(
       "%s: %ju MiB; unpack it on the other machine with\n"

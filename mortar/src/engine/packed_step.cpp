@@ -64,6 +64,7 @@ StepShape shape_of(std::span<const RowPlan> rows, std::size_t prompts, int query
     s.pages = std::max(s.pages, static_cast<std::int64_t>(rows[r].pages.size()));
     s.wanted += rows[r].wants_token ? 1 : 0;
     if (r >= prompts) continue;
+    s.prompt_pages = std::max(s.prompt_pages, to_power_of_two(std::ssize(rows[r].pages)));
     // A tile of queries belongs to one sequence: the next one begins at the next tile.
     s.tokens = ceil_div(s.tokens, std::int64_t{query_tile}) * query_tile + std::ssize(rows[r].ids);
   }
@@ -136,6 +137,7 @@ StepViews views_of(const Tensor<i32, 1>& data, const StepShape& shape) {
   v.step.table = line(at.table, shape.rows * shape.pages).reshape({shape.rows, shape.pages});
   v.step.answers = shape.answers;
   v.step.query_tile = shape.query_tile;
+  v.step.prompt_pages = shape.prompt_pages;
   v.step.tile_rows = line(at.tile_rows, shape.tiles);
   v.step.tile_positions = line(at.tile_positions, shape.tiles);
   v.last = line(at.last, shape.wanted);

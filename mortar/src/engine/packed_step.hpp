@@ -13,8 +13,9 @@ namespace mortar {
 struct StepShape {
   int query_tile = kSmallQueryTile;
   std::int64_t tokens = 0, rows = 0, pages = 0, tiles = 0, wanted = 0;
-  std::int64_t answers = 0;  ///< rows, and tokens
-  std::int64_t prompts = 0;  ///< of the rows before those of answers, how many are in use
+  std::int64_t answers = 0;       ///< rows, and tokens
+  std::int64_t prompts = 0;       ///< of the rows before those of answers, how many are in use
+  std::int64_t prompt_pages = 1;  ///< at least those of each of them, a power of two
   std::int64_t prompt_rows() const { return rows - answers; }
   /// Where the tokens of answers begin.
   std::int64_t first_answer() const { return tokens - answers; }

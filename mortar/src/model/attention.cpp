@@ -45,9 +45,10 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<bf16, 4>
   });
 }
 
-constexpr int kFew = 16;    ///< tokens of a tile that is rotated
-constexpr int kMany = 128;  ///< tokens of a tile that is copied; with fewer tokens one launch fewer is faster
-constexpr int kGroup = 8;   ///< the most query heads of a key head that one token's kernels take
+constexpr int kFew = 16;         ///< tokens of a tile that is rotated
+constexpr int kMany = 128;       ///< tokens of a tile that is copied; with fewer tokens one launch fewer is faster
+constexpr int kMostSplits = 32;  ///< of the keys of a tile of prompts
+constexpr int kGroup = 8;        ///< the most query heads of a key head that one token's kernels take
 
 /// What the kernels of a layer read and write.
 struct Layer {
@@ -177,9 +178,40 @@ Op<Tensor<bf16, 3>> attend_answers(const Layer& l, const View<bf16, 3>& q) {
                                        });
 }
 
-/// Attention of parts of prompts, [tokens, heads, head_dim], whose queries have been rotated. `o` is a result that is
-/// given, or lent.
-auto attend_prompts(const Layer& l, auto o, const View<bf16, 3>& q) {
+constexpr int kCombinedRows = 64;  ///< at most, splits times queries that a block combines
+
+/// KV splits of the tiles of prompts, a power of two. A split begins and ends in about the time of four pages.
+std::int64_t splits_of_tiles(const Layer& l) {
+  constexpr std::int64_t kPagesOfStep = 8, kBlocksOfSm = 2;
+  if (l.one_way() || l.step.query_tile != kQueryTile) return 1;
+  const std::int64_t tiles = l.step.tile_rows.dim(0) * l.queries();
+  const std::int64_t splits = kernels::decode_heuristic(tiles, ceil_div(l.step.prompt_pages, kPagesOfStep),
+                                                        kernels::target_of(l.keys.device()), kBlocksOfSm);
+  return std::min<std::int64_t>(splits, kMostSplits);
+}
+
+/// Attention of parts of prompts, [tokens, heads, head_dim], whose queries have been rotated, by few tiles at late
+/// positions.
+auto attend_in_splits(const Layer& l, std::int64_t splits, const Lend<bf16, 3>& o, const View<bf16, 3>& q) {
+  const std::int64_t heads = l.queries(), blocks = l.step.tile_rows.dim(0) * heads * splits, d = q.dim(2);
+  return kernels::with_extent<64, 128>(d, [&](auto depth) {
+    return kernels::with_extent<2, kMostSplits>(splits, [&](auto s) {
+      constexpr int rows = std::min<int>(kFew, kCombinedRows / s);
+      constexpr auto& combine = kernel<combine_splits_of_tiles<kQueryTile, rows, s, depth>>;
+      auto partial = kernel<attend_splits<bf16, kQueryTile, depth>>(
+          empty<f32>({blocks, std::int64_t{kQueryTile}, d}), empty<f32>({blocks, std::int64_t{kQueryTile}}), q,
+          pages_of(l.keys), pages_of(l.values), l.step.table, l.step.lengths, l.step.tile_rows, l.step.tile_positions,
+          static_cast<i32>(splits), l.scale());
+      return std::move(partial).then([heads, o](auto made) {
+        const auto& [parts, sums] = made;
+        return combine(o, parts, sums, static_cast<i32>(heads));
+      });
+    });
+  });
+}
+
+/// The same, a block for each tile of queries of a head. `o` is a result that is given, or lent.
+auto attend_in_tiles(const Layer& l, auto o, const View<bf16, 3>& q) {
   const auto k = pages_of(l.keys), v = pages_of(l.values);
   return kernels::with_extent<64, 128>(q.dim(2), [&](auto d) {
     return kernels::with_constant<2>(l.step.query_tile == kQueryTile, [&](auto large) {
@@ -190,13 +222,25 @@ auto attend_prompts(const Layer& l, auto o, const View<bf16, 3>& q) {
   });
 }
 
+Flow<Tensor<bf16, 3>> attend_prompts(const Layer& l, const View<bf16, 3>& q) {
+  const std::int64_t splits = splits_of_tiles(l);
+  if (splits == 1) co_return co_await attend_in_tiles(l, empty<bf16>(q.dims()), q);
+  auto o = co_await empty<bf16>(q.dims());
+  co_await attend_in_splits(l, splits, mut(o), q);
+  co_return o;
+}
+
 /// Attention of queries that have been rotated, [tokens, heads, head_dim].
 Flow<Tensor<bf16, 3>> attend_rotated(const Layer& l, View<bf16, 3> q) {
   const std::int64_t tokens = q.dim(0), prompts = tokens - l.step.answers;
   if (prompts == 0) co_return co_await attend_answers(l, q);
-  if (prompts == tokens) co_return co_await attend_prompts(l, empty<bf16>(q.dims()), q);
+  if (prompts == tokens) co_return co_await attend_prompts(l, q);
   auto o = co_await empty<bf16>(q.dims());
-  co_await attend_prompts(l, mut(o).slice<0>(0, prompts), q.slice<0>(0, prompts));
+  const std::int64_t splits = splits_of_tiles(l);
+  if (splits > 1)
+    co_await attend_in_splits(l, splits, mut(o).slice<0>(0, prompts), q.slice<0>(0, prompts));
+  else
+    co_await attend_in_tiles(l, mut(o).slice<0>(0, prompts), q.slice<0>(0, prompts));
   const auto answers = co_await attend_answers(l, q.slice<0>(prompts, tokens));
   co_await copy_into(mut(o).slice<0>(prompts, tokens), answers);
   co_return o;

@@ -5,6 +5,7 @@
 #pragma once
 #include "model/decoder.hpp"
 #include "tessera/kernels/attention_state.hpp"
+#include "tessera/kernels/decode_state.hpp"
 
 namespace mortar {
 
@@ -31,13 +32,14 @@ struct PagedKeys {
   }
 };
 
-/// The attention of queries at `positions`, from `first` to `last`, which see the keys up to their own position. The
-/// result of a query does not depend on the other queries.
-template <class C, int BM, int D>
-Tile<f32, BM, D> attend(const Tile<bf16, BM, D>& q, const Tile<i32, BM, 1>& positions, const Scalar<i32>& first,
-                        const Scalar<i32>& last, const PagedKeys<C, D>& cache, const Scalar<f32>& scale) {
+/// The softmax of queries at `positions`, `first` or later, over the keys of a range of pages, each query up to its
+/// own position. The result of a query does not depend on the other queries.
+template <class Pages, class C, int BM, int D>
+kernels::OnlineSoftmax<BM, D> softmax_over(Pages pages, const Tile<bf16, BM, D>& q, const Tile<i32, BM, 1>& positions,
+                                           const Scalar<i32>& first, const PagedKeys<C, D>& cache,
+                                           const Scalar<f32>& scale) {
   kernels::OnlineSoftmax<BM, D> state;
-  for (auto j : range(cache.pages(last + 1))) {
+  for (auto j : pages) {
     auto keys = cache.keys(j);  // needed before the values
     auto values = cache.values(j);
     auto s = mma(q, transpose(keys), zeros<f32, BM, kPage>()) * (scale * log2e<f32>);
@@ -51,7 +53,14 @@ Tile<f32, BM, D> attend(const Tile<bf16, BM, D>& q, const Tile<i32, BM, 1>& posi
       state.add(s, values);
     }
   }
-  return state.result();
+  return state;
+}
+
+/// The attention of queries at `positions`, from `first` to `last`, which see the keys up to their own position.
+template <class C, int BM, int D>
+Tile<f32, BM, D> attend(const Tile<bf16, BM, D>& q, const Tile<i32, BM, 1>& positions, const Scalar<i32>& first,
+                        const Scalar<i32>& last, const PagedKeys<C, D>& cache, const Scalar<f32>& scale) {
+  return softmax_over(range(cache.pages(last + 1)), q, positions, first, cache, scale).result();
 }
 
 /// The same for BM queries from position `first` on, faster: weights are relative to the largest score among the keys
@@ -105,7 +114,45 @@ void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, 
   o.store(reshape(cast<bf16>(result), shape<BM, 1, D>));
 }
 
-/// The same for the last token of each sequence, with the arithmetic of small tiles.
+/// The attention of a tile of queries over part of its pages, where tiles alone would leave SMs idle: a few chunks at
+/// late positions. Block ((tile * heads) + head) * splits + part has KV split `part`; `sums` has log2 of the sum of
+/// exp2 of its scores. A running maximum, because a query need not see a key of the first page of a split.
+template <class C, int BM, int D>
+void attend_splits(Mut<f32, 1, BM, D> parts, Mut<f32, 1, BM> sums, In<bf16, dyn, dyn, dyn> q,
+                   In<C, dyn, dyn, dyn, dyn> k, In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table,
+                   In<i32, dyn> lengths, In<i32, dyn> tile_rows, In<i32, dyn> tile_positions, Scalar<i32> splits,
+                   Scalar<f32> scale) {
+  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
+  auto [block, zero] = sums.index();
+  auto part = block % splits;
+  auto head = block / splits % q.dim(1);
+  auto tile = block / splits / q.dim(1);
+  auto row = tile_rows.gather(tile);
+  auto first = tile_positions.gather(tile);
+  const PagedKeys<C, D> cache{k, v, table, row, head / (q.dim(1) / k.dim(1)), lengths.gather(row)};
+  auto queries = reshape(q.tiles(shape<BM, 1, D>).load(tile, head, 0), shape<BM, D>);
+  auto state = softmax_over(kernels::steps_of_part(part, splits, cache.pages(first + BM)), queries,
+                            iota<i32, BM, 1>(axis<0>) + first, first, cache, scale);
+  parts.store(reshape(state.result(), shape<1, BM, D>));
+  sums.store(reshape(state.log_sum(), shape<1, BM>));
+}
+
+/// R queries of a head: the sum of the S splits of attend_splits, weighted by exp2 of their logarithmic sums.
+template <int BM, int R, int S, int D>
+void combine_splits_of_tiles(Mut<bf16, R, 1, D> o, In<f32, dyn, dyn, dyn> parts, In<f32, dyn, dyn> sums,
+                             Scalar<i32> heads) {
+  static_assert(BM % R == 0);
+  require(parts.dim(0) % S == 0, "all splits of a tile are combined in one step");
+  auto [rows, head, zero] = o.index();
+  auto block = rows / (BM / R) * heads + head, within = rows % (BM / R);
+  auto values = parts.tiles(shape<S, R, D>).load(block, within, 0);
+  auto s = reshape(sums.tiles(shape<S, R>).load(block, within), shape<S, R, 1>);
+  auto weights = exp2(s - max(max(s, axis<0>), std::numeric_limits<f32>::lowest()));
+  auto acc = sum(values * weights, axis<0>) / max(sum(weights, axis<0>), 1e-30f);
+  o.store(reshape(cast<bf16>(acc), shape<R, 1, D>));
+}
+
+/// Attention of the last token of each sequence, with the arithmetic of small tiles.
 template <class C, int BM, int D>
 void attend_last(Mut<bf16, 1, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, dyn, dyn, dyn> k,
                  In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, Scalar<f32> scale) {

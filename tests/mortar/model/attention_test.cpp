@@ -69,8 +69,8 @@ struct Case {
     const std::vector<bf16> rounded(x.begin(), x.end());
     return reshape(from(rounded, {static_cast<std::int64_t>(rounded.size())}).sync(), dims);
   }
-  template <int Tile>
-  std::vector<float> run() const {
+  /// f(queries, keys, values, table, lengths, rows and positions of tiles), on the default device.
+  auto with_tensors(auto f) const {
     std::vector<i32> rows, positions, lengths, table;
     std::size_t longest = 0;
     for (const Chunk& c : chunks) longest = std::max(longest, c.pages.size());
@@ -87,15 +87,37 @@ struct Case {
     const Dims<4> cache({std::int64_t{kKvHeads}, std::int64_t{kPages}, std::int64_t{kPage}, std::int64_t{kDepth}});
     const auto keys = tensor(k, cache), values = tensor(v, cache);
     const auto both = numbers(table);
-    const Dims<3> queries({tokens, std::int64_t{kHeads}, std::int64_t{kDepth}});
-    const auto o = kernel<attend_chunks<bf16, Tile, kDepth>>(
-                       full<bf16>(queries, bf16(777.0f)), tensor(q, queries), keys.permute<1, 0, 2, 3>(),
-                       values.permute<1, 0, 2, 3>(),
-                       both.reshape({static_cast<std::int64_t>(chunks.size()), static_cast<std::int64_t>(longest)}),
-                       numbers(lengths), numbers(rows), numbers(positions), kScale)
-                       .sync();
+    return f(tensor(q, queries()), keys.permute<1, 0, 2, 3>(), values.permute<1, 0, 2, 3>(),
+             both.reshape({static_cast<std::int64_t>(chunks.size()), static_cast<std::int64_t>(longest)}),
+             numbers(lengths), numbers(rows), numbers(positions));
+  }
+  Dims<3> queries() const { return {tokens, std::int64_t{kHeads}, std::int64_t{kDepth}}; }
+  Tensor<bf16, 3> poisoned() const { return full<bf16>(queries(), bf16(777.0f)).sync(); }
+  static std::vector<float> on_host(const Tensor<bf16, 3>& o) {
     const auto found = host(o).sync();
     return {found.begin(), found.end()};
+  }
+
+  template <int Tile>
+  std::vector<float> run() const {
+    return with_tensors([&](const auto& queries, const auto& keys, const auto& values, const auto&... of_step) {
+      return on_host(
+          kernel<attend_chunks<bf16, Tile, kDepth>>(poisoned(), queries, keys, values, of_step..., kScale).sync());
+    });
+  }
+  /// The same with the keys of a tile in S splits, of which R queries at a time are combined.
+  template <int S, int R>
+  std::vector<float> run_in_splits() const {
+    return with_tensors([&](const auto& queries, const auto& keys, const auto& values, const auto& table,
+                            const auto& lengths, const auto& rows, const auto& positions) {
+      const std::int64_t blocks = rows.dim(0) * kHeads * S;
+      auto [parts, sums] = kernel<attend_splits<bf16, kQueryTile, kDepth>>(
+                               full<f32>({blocks, std::int64_t{kQueryTile}, std::int64_t{kDepth}}, 777.0f),
+                               full<f32>({blocks, std::int64_t{kQueryTile}}, 777.0f), queries, keys, values, table,
+                               lengths, rows, positions, S, kScale)
+                               .sync();
+      return on_host(kernel<combine_splits_of_tiles<kQueryTile, R, S, kDepth>>(poisoned(), parts, sums, kHeads).sync());
+    });
   }
   /// The largest difference to float64, relative to the largest value.
   double error(std::vector<float> found) {
@@ -132,6 +154,14 @@ constexpr double kTolerance = 0.03;
 
 std::vector<Chunk> three_chunks() { return {{0, 70, {5, 2}}, {37, 91, {7, 0, 3}}, {128, 3, {1, 4, 9}}}; }
 
+TEST(ChunkAttention, InSplitsEqualsFloat64) {
+  // Splits without a key, splits that no query of a tile sees from its first key on, and more splits than pages.
+  Case large(three_chunks(), 2);
+  EXPECT_LT(large.error((large.run_in_splits<2, 16>())), kTolerance);
+  EXPECT_LT(large.error((large.run_in_splits<4, 1>())), kTolerance);
+  EXPECT_LT(large.error((large.run_in_splits<8, 8>())), kTolerance);
+}
+
 TEST(ChunkAttention, EqualsFloat64) {
   Case small(three_chunks(), 1, kSmallQueryTile), large(three_chunks(), 2);
   EXPECT_LT(small.error(small.run<kSmallQueryTile>()), kTolerance);
@@ -148,6 +178,7 @@ TEST(ChunkAttention, IgnoresWhatIsInSlotsThatAreNotInUse) {
         for (int d = 0; d < kDepth; ++d) c.at(c.k, chunk, head, p, d) = c.at(c.v, chunk, head, p, d) = nan;
   }
   EXPECT_LT(c.error(c.run<kQueryTile>()), kTolerance);
+  EXPECT_LT(c.error((c.run_in_splits<2, 16>())), kTolerance);
 }
 
 TEST(ChunkAttention, ScoresFarAboveThoseOfTheFirstPage) {

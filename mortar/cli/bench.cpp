@@ -24,13 +24,16 @@ constexpr std::int64_t kPrefill = 2048;  ///< tokens of a step over prompts
 
 class Bench {
  public:
-  Bench(Model model, std::int64_t batch, std::int64_t repetitions)
+  Bench(Model model, std::int64_t batch, std::int64_t repetitions, bool fp8_activations)
       : name_(std::filesystem::weakly_canonical(model.folder).filename().string()),
         kv_bytes_(kv_bytes_per_token(model.config, model.kv_type)),
         bandwidth_(tessera::measure::memory_roofline(model.device).bytes_per_second),
         repetitions_(repetitions),
-        engine_(std::move(model),
-                {.max_batch = batch, .prefill_tokens = kPrefill, .prompts_first = true, .prefix_cache = false}) {}
+        engine_(std::move(model), {.max_batch = batch,
+                                   .prefill_tokens = kPrefill,
+                                   .prompts_first = true,
+                                   .prefix_cache = false,
+                                   .fp8_activations = fp8_activations}) {}
 
   /// A prompt of `tokens`, and its first answer token.
   BenchRow prompt(std::int64_t tokens);
@@ -244,7 +247,7 @@ int run(const Arguments& arguments) {
       "roofline: bytes of weights and KV cache that a step reads; idle: share of a step that the device has nothing to "
       "do\n",
       static_cast<long long>(repetitions));
-  Bench bench(std::move(model), batch, repetitions);
+  Bench bench(std::move(model), batch, repetitions, arguments.flag("--fp8-activations"));
   std::vector<BenchRow> rows;
   if (!json) {
     std::printf("| %-20s | %16s | %21s | %10s | %10s | %10s |\n", "model", "test", "tokens/s", "ms/step", "roofline",
@@ -283,6 +286,7 @@ const Option kOptions[] = {
     {"--repetitions", "N", "of each row", "5"},
     {"--json", nullptr, "one JSON object a row"},
     {"--svg", "FILE", "a chart of the rows"},
+    kFp8ActivationsOption,
 };
 const Registration kRegistration({"bench", "MODEL", "measures prompt and generation speed", kOptions, OptionSet::Model,
                                   run});

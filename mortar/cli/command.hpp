@@ -38,6 +38,9 @@ enum class OptionSet {
 };
 inline constexpr Option kStrictOption = {
     "--strict", nullptr, "rounds intermediate results as Hugging Face transformers does in bf16; slower"};
+inline constexpr Option kFp8ActivationsOption = {
+    "--fp8-activations", nullptr,
+    "rounds the inputs of FP8 products of more than 16 tokens to FP8, as the published models do: faster, less exact"};
 inline constexpr Option kModelOptions[] = {
     {"--device", "NAME", "cuda:0 or cpu (default: the first GPU that kernels can be compiled for, else the CPU)"},
     {"--max-context", "N", "tokens of the longest sequence (default: what the model and the memory allow)"},

@@ -22,6 +22,7 @@ namespace mortar::cli {
 namespace THIS_FILE {
 
 constexpr std::int64_t kBatchOnGpu = 256, kBatchOnCpu = 16;
+constexpr std::int64_t kPrefillOnGpu = 2048;  ///< tokens of a step over prompts (bench/notes/serving.md)
 
 std::atomic<int> signal_pipe{-1}, endings{0};
 
@@ -114,9 +115,11 @@ ServerOptions server_options(const Arguments& arguments) {
 
 EngineOptions engine_options(const Arguments& arguments, const Model& model) {
   EngineOptions e;
-  e.max_batch = arguments.has("--batch-size")                      ? arguments.integer("--batch-size", 1, 4096)
-                : model.device.kind() == tessera::DeviceKind::Cuda ? kBatchOnGpu
-                                                                   : kBatchOnCpu;
+  const bool gpu = model.device.kind() == tessera::DeviceKind::Cuda;
+  e.max_batch = gpu ? kBatchOnGpu : kBatchOnCpu;
+  if (arguments.has("--batch-size")) e.max_batch = arguments.integer("--batch-size", 1, 4096);
+  if (gpu) e.prefill_tokens = kPrefillOnGpu;
+  e.fp8_activations = arguments.flag("--fp8-activations");
   e.max_queue = arguments.integer("--max-queue", 0, 1 << 20);
   e.max_queue_tokens = arguments.integer("--max-queue-tokens", 0, std::int64_t{1} << 40);
   return e;
@@ -213,6 +216,7 @@ const Option kOptions[] = {
     {"--log", "FILE", "access log, JSON lines without prompts; -: standard error"},
     {"--no-warm-up", nullptr,
      "answers requests before the kernels of all steps are compiled: the first ones wait for them"},
+    kFp8ActivationsOption,
 };
 const Registration kRegistration({"serve", "MODEL", "a server with OpenAI's API", kOptions, OptionSet::Model, run});
 

@@ -43,6 +43,15 @@ TEST(BlockScaled, ActivationsByRowsWeightsBySquares) {
     const auto [qw, sw] = quantize_blocks<f8e4m3, 128>(w).sync();
     expect_close(block_scaled_linear(qx, sx, qw, sw).sync(), product(doubles(x), turned(doubles(w), k), m, n), 6e-2,
                  std::to_string(m) + "x" + std::to_string(n));
+    const auto r = random_tensor<bf16>({m, n}, 6, 5);
+    const auto product_and_r = [&] {
+      auto sums = product(doubles(x), turned(doubles(w), k), m, n);
+      const auto more = doubles(r);
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
+      return sums;
+    };
+    expect_close(block_scaled_linear(qx, sx, qw, sw, residual(r)).sync(), product_and_r(), 6e-2, "residual");
+    EXPECT_ERROR(ShapeError, (void)block_scaled_linear(qx, sx, qw, sw, residual(x)), "argument residual");
     EXPECT_ERROR(ShapeError, (void)block_scaled_linear(qx, sx, qw, sw.template slice<0>(0, 0)), "argument w_scale");
   }
 }

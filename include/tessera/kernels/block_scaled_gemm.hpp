@@ -3,17 +3,36 @@
 //
 //   auto [qx, sx] = kernels::quantize_blocks<f8e4m3, 1>(x).sync();        // [m, k], [m, ceil(k / 128)]
 //   auto [qw, sw] = kernels::quantize_blocks<f8e4m3, 128>(w).sync();      // [n, k], [ceil(n / 128), ceil(k / 128)]
-//   auto y = kernels::block_scaled_linear(qx, sx, qw, sw).sync();         // x w^T as bf16
+//   auto y = kernels::block_scaled_linear(qx, sx, qw, sw).sync();         // x w^T as bf16; epilogues as for gemm
 //
 // Each product of 128 elements along k is scaled and added in f32, so the lower precision of fast accumulation is
 // limited to 128 elements.
 #pragma once
-#include "tessera/kernels/gemm_table.hpp"
+#include "tessera/kernels/gemm.hpp"
 #include "tessera/kernels/quantize.hpp"
 
 namespace tessera::kernels {
 
 inline constexpr int kScaleBlock = 128;
+
+/// A tile of block_scaled_linear: rows of x and of w.
+struct BlockScaledTile {
+  int m, n;
+  double step;  ///< the time of a step relative to that of the largest tile (bench/notes/serving.md)
+};
+inline constexpr BlockScaledTile kBlockScaledTiles[] = {{128, 128, 1}, {64, 128, 0.6}, {64, 64, 0.45}};
+/// The tile with the least estimated time: whole waves of blocks, the larger one where two take equally long.
+inline int block_scaled_heuristic(std::int64_t m, std::int64_t n, const Target& target) {
+  int best = 0;
+  double least = 0;
+  for (int i = 0; i < static_cast<int>(std::size(kBlockScaledTiles)); ++i) {
+    const BlockScaledTile& t = kBlockScaledTiles[i];
+    const std::int64_t tiles = ceil_div(m, std::int64_t{t.m}) * ceil_div(n, std::int64_t{t.n});
+    const double time = t.step * static_cast<double>(ceil_div(tiles, std::int64_t{target.num_sms}));
+    if (i == 0 || time < least) best = i, least = time;
+  }
+  return best;
+}
 
 template <class Q, class T, int R>
 void quantize_block(Mut<Q, R, kScaleBlock> q, Mut<f32, 1, 1> scale, In<T, dyn, dyn> x) {
@@ -24,9 +43,9 @@ void quantize_block(Mut<Q, R, kScaleBlock> q, Mut<f32, 1, 1> scale, In<T, dyn, d
   scale.store(s);
 }
 
-template <class U, class Q, int BM, int BN>
+template <class E, class U, class Q, int BM, int BN, class... P>
 void block_scaled_tiles(MutTiles<U, BM, BN> y, In<Q, dyn, dyn> x, In<f32, dyn, dyn> x_scale, In<Q, dyn, dyn> w,
-                        In<f32, dyn, dyn> w_scale) {
+                        In<f32, dyn, dyn> w_scale, P... operands) {
   require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
   auto X = x.tiles(shape<BM, kScaleBlock>);
   auto W = w.tiles(shape<BN, kScaleBlock>);
@@ -38,7 +57,7 @@ void block_scaled_tiles(MutTiles<U, BM, BN> y, In<Q, dyn, dyn> x, In<f32, dyn, d
       auto part = multiply<Q>(X.load(i, k), transpose(W.load(j, k)), zeros<f32, BM, BN>());
       acc = acc + part * (XS.load(i, k) * w_scale.gather(j * BN / kScaleBlock, k));
     }
-    out.store(narrow<U>(acc));
+    out.store(narrow<U>(E{}(acc, out, operands...)));
   }
 }
 
@@ -54,9 +73,11 @@ Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 2>>> quantize_blocks(const X& x,
   return kernel<quantize_block<Q, element_of<X>, Rows>>(empty<Q>(x.dims(where), where), empty<f32>(blocks, where),
                                                         x.view(where), where);
 }
-/// x w^T of quantised x [m, k] and w [n, k], as U: [m, n]. Throws ShapeError for extents that do not fit.
-template <Element U = bf16, Operand X, Operand XS, Operand W, Operand WS>
+/// x w^T of quantised x [m, k] and w [n, k], then the epilogue, as U: [m, n]. Throws ShapeError for extents that do not
+/// fit.
+template <Element U = bf16, Operand X, Operand XS, Operand W, Operand WS, class E = epilogues::Plain, class... P>
 Op<Tensor<U, 2>> block_scaled_linear(const X& x, const XS& x_scale, const W& w, const WS& w_scale,
+                                     const Fused<E, P...>& epilogue = Fused<E, P...>{},
                                      SourceLocation where = SourceLocation::current()) {
   using Q = element_of<X>;
   static_assert(std::is_same_v<Q, element_of<W>>, "x and w must have one element type");
@@ -67,10 +88,17 @@ Op<Tensor<U, 2>> block_scaled_linear(const X& x, const XS& x_scale, const W& w, 
                "one for each row and 128 columns of x", where);
   expect_shape(w_scale.dims(where) == Dims<2>({ceil_div(n, std::int64_t{kScaleBlock}), steps}, where),
                "block_scaled_linear", "w_scale", w_scale, "one for each 128 rows and 128 columns of w", where);
-  return with_constant<2>(m > 64, [&](auto many) {
-    return kernel<block_scaled_tiles<U, Q, many ? 128 : 64, 128>>(empty<U>(Dims<2>({m, n}, where), where),
-                                                                  x.view(where), x_scale.view(where), w.view(where),
-                                                                  w_scale.view(where), where);
+  check_epilogue(epilogue, "block_scaled_linear", Dims<2>({m, n}, where), where);
+  const int chosen = block_scaled_heuristic(m, n, target_of(x.device(where)));
+  return with_constant<static_cast<int>(std::size(kBlockScaledTiles))>(chosen, [&](auto number) {
+    constexpr BlockScaledTile t = kBlockScaledTiles[number];
+    return std::apply(
+        [&](const auto&... p) {
+          return kernel<block_scaled_tiles<E, U, Q, t.m, t.n, epilogue_param<P>...>>(
+              empty<U>(Dims<2>({m, n}, where), where), x.view(where), x_scale.view(where), w.view(where),
+              w_scale.view(where), p..., where);
+        },
+        epilogue.operands);
   });
 }
 

@@ -3,7 +3,9 @@
 #include <random>
 
 #include "engine/engine_state.hpp"
+#include "engine/packed_step.hpp"
 #include "mortar/errors.hpp"
+#include "tessera/kernels/linear_table.hpp"
 
 namespace mortar {
 
@@ -35,6 +37,11 @@ EngineOptions Engine::State::checked(EngineOptions o, const ModelSpec& model) {
   if (o.strict && model.hidden > kMostStrictHidden)
     throw RequestError("strict: expected a model with a hidden size of at most " + std::to_string(kMostStrictHidden) +
                        ", found " + std::to_string(model.hidden));
+  if (o.fp8_activations && !model.fp8)
+    throw RequestError("fp8_activations: expected a model with FP8 weights, found one without");
+  if (o.fp8_activations && (o.strict || o.batch_invariant))
+    throw RequestError(
+        "fp8_activations: expected neither strict nor batch_invariant beside it, which compute with bf16");
   if (o.max_batch < 1 || o.max_batch > kMostSequences)
     throw RequestError("max_batch: expected 1 to " + std::to_string(kMostSequences) + ", found " +
                        std::to_string(o.max_batch));
@@ -56,7 +63,11 @@ EngineOptions Engine::State::checked(EngineOptions o, const ModelSpec& model) {
 Engine::State::State(Model&& loaded, const EngineOptions& chosen)
     : options(checked(chosen, loaded.config)),
       model(std::move(loaded)),
-      runner(model, {options.strict, options.batch_invariant || model.exact}, page_count()),
+      runner(model,
+             {.strict = options.strict,
+              .batch_invariant = options.batch_invariant || model.exact,
+              .fp8_activations = options.fp8_activations},
+             page_count()),
       scheduler(scheduler_options()),
       max_context(std::min(model.plan.max_context, scheduler.pages().count() * kPage)),
       mailbox(options.max_queue, options.max_queue_tokens) {
@@ -81,6 +92,10 @@ SchedulerOptions Engine::State::scheduler_options() const {
   o.prompts_first = options.prompts_first;
   o.prefix_cache = options.prefix_cache;
   // A token at position p takes 2 operations for each weight and 4 p for each element of a query.
+  if (tessera::kernels::target_of(model.device).gpu) {
+    o.free_tokens = tessera::kernels::kMostFewRows;
+    o.rounding = kGpuRounding;
+  }
   o.costly_position = model_size(m).active_parameters / (2 * m.layers * m.attention.heads * m.attention.head_dim);
   return o;
 }

@@ -201,13 +201,22 @@ bool Scheduler::grow_answers(bool ahead) {
 /// many answers, which take long themselves, each may have two; and few answers wait for many prompts.
 std::int64_t Scheduler::mixed_budget(std::int64_t answers, std::int64_t prompts) const {
   constexpr std::int64_t kEach = 2, kMany = 4;
-  if (prompts >= kMany * answers) return options_.prefill_tokens;
+  if (prompts >= kMany * answers) return std::min(options_.prefill_tokens, kDefaultPrefill);
   return std::min(std::max(options_.mixed_tokens, kEach * answers), options_.prefill_tokens);
+}
+
+/// Tokens of prompts that are computed beside answers while the weights are read for them.
+std::int64_t Scheduler::free_beside(std::int64_t answers) const {
+  const std::int64_t n =
+      options_.free_tokens - (answers + options_.rounding - 1) / options_.rounding * options_.rounding;
+  return n < options_.rounding ? 0 : n;
 }
 
 /// Half of the budget for the prompt that was admitted first, so that it ends in bounded time; the rest for those with
 /// the least left to compute, so that short ones need not wait for long ones.
-void Scheduler::plan_prompts(StepPlan& plan, std::int64_t budget, bool weighted) const {
+/// Beside answers, the later tokens of a long prompt, which would hold them up for long, are only those that are free.
+void Scheduler::plan_prompts(StepPlan& plan, std::int64_t budget, std::int64_t answers) const {
+  constexpr std::int64_t kLong = 2048;
   struct Part {
     const SequencePtr* sequence;
     std::int64_t left, tokens = 0;
@@ -216,12 +225,15 @@ void Scheduler::plan_prompts(StepPlan& plan, std::int64_t budget, bool weighted)
   for (const SequencePtr& s : running_)
     if (s->prompts()) parts.push_back({&s, s->known() - s->reached()});
   if (parts.empty()) return;
-  const std::int64_t tile = options_.query_tile, whole = budget;
+  const std::int64_t tile = options_.query_tile, whole = budget, free = answers > 0 ? free_beside(answers) : 0;
   const auto give = [&](Part& part, std::int64_t limit) {
     if (budget <= 0 || part.left == 0) return;
     const std::int64_t first = (*part.sequence)->reached() + part.tokens, costly = options_.costly_position;
-    const double weight = weighted && costly > 0 ? 1 + static_cast<double>(first) / static_cast<double>(costly) : 1;
-    const auto affordable = static_cast<std::int64_t>(static_cast<double>(std::min(limit, budget)) / weight);
+    const double weight = answers > 0 && costly > 0 ? 1 + static_cast<double>(first) / static_cast<double>(costly) : 1;
+    const auto affordable = free > 0 && first >= kLong
+                                ? std::min({limit, budget, free - part.tokens})
+                                : static_cast<std::int64_t>(static_cast<double>(std::min(limit, budget)) / weight);
+    if (affordable <= 0) return;
     // A rest of the budget that is less than a tile begins nothing.
     if (budget < whole && affordable < std::min(part.left, tile)) return;
     std::int64_t n = std::clamp<std::int64_t>(affordable, 1, part.left);
@@ -278,7 +290,8 @@ StepPlan Scheduler::make_plan(bool ahead) {
   StepPlan plan;
   if (with_answers && !grow_answers(ahead)) return plan;
   const bool beside = with_answers && with_prompts;
-  if (with_prompts) plan_prompts(plan, beside ? mixed_budget(answers, prompts) : options_.prefill_tokens, beside);
+  if (with_prompts)
+    plan_prompts(plan, beside ? mixed_budget(answers, prompts) : options_.prefill_tokens, beside ? answers : 0);
   plan.prompts = plan.rows.size();
   if (with_answers) plan_answers(plan);
   if (!plan.empty()) prompts_last_ = plan.prompts > 0;

@@ -31,6 +31,10 @@ struct SchedulerOptions {
   bool prefix_cache = true;
   /// The position at which attention makes a token of a prompt twice as expensive as at the beginning; 0: nowhere.
   std::int64_t costly_position = 0;
+  /// Products of so many tokens, those of answers included, take as long as products of one: reading the weights is
+  /// their bound. 0: more tokens always take longer.
+  std::int64_t free_tokens = 0;
+  std::int64_t rounding = 1;  ///< the tokens of prompts and of answers are each computed in multiples of it
 };
 
 class Scheduler {
@@ -91,7 +95,8 @@ class Scheduler {
   SequencePtr victim() const;
   void preempt(const SequencePtr& s);
   std::int64_t mixed_budget(std::int64_t answers, std::int64_t prompts) const;
-  void plan_prompts(StepPlan& plan, std::int64_t budget, bool weighted) const;
+  std::int64_t free_beside(std::int64_t answers) const;
+  void plan_prompts(StepPlan& plan, std::int64_t budget, std::int64_t answers) const;
   void plan_answers(StepPlan& plan) const;
 
   SchedulerOptions options_;

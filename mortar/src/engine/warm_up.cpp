@@ -136,7 +136,7 @@ std::vector<StepShape> steps_to_prepare(const WarmUpLimits& limits, int query_ti
       s.pages = n;
       steps.push_back(s);
     }
-  const auto add = [&](std::int64_t prompts, std::int64_t answers, std::int64_t n) {
+  const auto add = [&](std::int64_t prompts, std::int64_t answers, std::int64_t n, std::int64_t prompt_pages = 1) {
     StepShape s;
     s.query_tile = query_tile;
     s.answers = answers;
@@ -144,6 +144,7 @@ std::vector<StepShape> steps_to_prepare(const WarmUpLimits& limits, int query_ti
     s.tokens = prompts + answers;
     s.tiles = ceil_div(prompts, std::int64_t{query_tile});
     s.pages = n;
+    s.prompt_pages = prompt_pages;
     steps.push_back(s);
   };
   // Products depend on all tokens, the attention of answers on their number and pages.
@@ -152,6 +153,10 @@ std::vector<StepShape> steps_to_prepare(const WarmUpLimits& limits, int query_ti
     add(std::min(tokens, most), std::max<std::int64_t>(tokens - most, 0), pages.front());
   for (const std::int64_t answers : powers_of_two(1, limits.batch))
     for (const std::int64_t n : pages) add(rounding, rounded(std::min(answers, limits.batch)), n);
+  // The keys of few tiles of prompts are split, the more the later they are.
+  constexpr std::int64_t kSplitTiles = 8;
+  for (const std::int64_t tiles : powers_of_two(1, kSplitTiles))
+    for (const std::int64_t n : pages) add(std::min(tiles * query_tile, most), 0, n, n);
   return steps;
 }
 

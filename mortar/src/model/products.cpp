@@ -8,6 +8,7 @@
 #include "model/kernels.hpp"
 #include "model/scaled_row_kernels.hpp"
 #include "model/weight_kernels.hpp"
+#include "tessera/kernels/block_scaled_gemm.hpp"
 #include "tessera/kernels/rms_norm.hpp"
 
 #if defined(__clang__)
@@ -198,10 +199,17 @@ RowsOp scaled_rows_product(const Rows& x, const Matrix& w, const Numerics& numer
   });
 }
 
+/// Rows from which on they are rounded to FP8, where that is wanted: with fewer, the weights are the bound.
+constexpr std::int64_t kWorthQuantizing = 17;
+bool worth_quantizing(const Rows& x, const Numerics& numerics) {
+  return x.dim(0) >= kWorthQuantizing && numerics.fp8_activations && !numerics.one_way();
+}
+
 /// Rows from which on weights are dequantized first (bench/notes/mortar.md).
 constexpr std::int64_t kWorthDequantizing = 256;
 bool worth_dequantizing(const Rows& x, const Numerics& numerics) {
-  return x.dim(0) >= kWorthDequantizing && numerics.may_dequantize && !numerics.one_way();
+  return x.dim(0) >= kWorthDequantizing && numerics.may_dequantize && !numerics.one_way() &&
+         !worth_quantizing(x, numerics);
 }
 RowsOp dequantized(const Matrix& w) {
   return kernel<dequantize<4, 1024>>(empty<bf16>(w.quantized.dims()), w.quantized, w.scales);
@@ -211,6 +219,10 @@ RowsOp dequantized(const Matrix& w) {
 template <class E = kernels::epilogues::Plain, class... P>
 Flow<Tensor<bf16, 2>> scaled_product(Rows x, const Matrix& w, Numerics numerics,
                                      kernels::Fused<E, P...> epilogue = {}) {
+  if (worth_quantizing(x, numerics)) {
+    const auto [rows, scales] = co_await kernels::quantize_blocks<f8e4m3, 1>(x);
+    co_return co_await kernels::block_scaled_linear(rows, scales, w.quantized, w.scales, epilogue);
+  }
   if (worth_dequantizing(x, numerics)) {
     const auto wide = co_await dequantized(w);
     co_return co_await kernels::linear(x, wide, epilogue);
@@ -326,6 +338,10 @@ Op<Tensor<f32, 2>> scaled_sums(const Rows& x, const Matrix& w, const Numerics& n
 Flow<Tensor<f32, 2>> linear_sums(Rows x, const Matrix& w, Numerics numerics) {
   if (!w.is_fp8 && numerics.one_way()) co_return co_await product_in_one_way<f32>(x, w.values.view());
   if (!w.is_fp8) co_return co_await kernels::linear<f32>(x, w.values);
+  if (worth_quantizing(x, numerics)) {
+    const auto [rows, scales] = co_await kernels::quantize_blocks<f8e4m3, 1>(x);
+    co_return co_await kernels::block_scaled_linear<f32>(rows, scales, w.quantized, w.scales);
+  }
   if (!worth_dequantizing(x, numerics)) co_return co_await scaled_sums(x, w, numerics);
   const auto wide = co_await dequantized(w);
   co_return co_await kernels::linear<f32>(x, wide);

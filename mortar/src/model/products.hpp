@@ -14,6 +14,8 @@ struct Numerics {
   /// Products of many rows may have a copy of their FP8 weights in bf16 while they run: not in a graph, whose memory
   /// would hold the copies of all layers at once.
   bool may_dequantize = false;
+  /// Products of several rows with FP8 weights round the rows to FP8, with a scale for each 128 elements.
+  bool fp8_activations = false;
 
   /// Products run as one kernel for any number of tokens.
   bool one_way() const { return strict || batch_invariant; }

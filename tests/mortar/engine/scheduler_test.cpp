@@ -231,6 +231,31 @@ TEST(MortarScheduler, AnswersGoOnBesideAPromptWhoseChunksBecomeSmaller) {
   EXPECT_EQ(chunks[20], 64) << "a token at position 2000 costs two";
 }
 
+TEST(MortarScheduler, LateTokensOfALongPromptAreThoseThatCostAnswersNothing) {
+  constexpr std::int64_t kEarly = 2048, kPrompt = 4000;
+  for (const int answers : {1, 8}) {
+    Device device(
+        {.pages = 200, .max_batch = 12, .prefill_tokens = 512, .query_tile = 64, .free_tokens = 64, .rounding = 16});
+    for (int i = 0; i < answers; ++i) device.submit(lasting_request(10, 400));
+    const auto answering = [&] {
+      return std::ranges::count_if(device.scheduler.running(), &Sequence::answers,
+                                   [](const SequencePtr& s) -> const Sequence& { return *s; });
+    };
+    while (answering() < answers) device.step();
+    const auto prompt = device.submit(request_of(kPrompt, 1));
+    device.plans.clear();
+    while (prompt->choices[0].stage != Stage::Ended) device.step();
+    std::int64_t position = 0;
+    for (const StepPlan& plan : device.plans) {
+      if (plan.prompts == 0) continue;
+      const auto chunk = std::ssize(plan.rows[0].ids);
+      EXPECT_EQ(chunk, position < kEarly ? 128 : std::min<std::int64_t>(48, kPrompt - position)) << position;
+      position += chunk;
+    }
+    EXPECT_EQ(position, kPrompt);
+  }
+}
+
 TEST(MortarScheduler, ShortPromptsPassLongOnes) {
   Device device({.pages = 200, .max_batch = 8, .prefill_tokens = 128, .query_tile = 16, .prefix_cache = false});
   const auto large = device.submit(request_of(6000, 1));

@@ -1,5 +1,6 @@
 // The forward pass against the logits that Hugging Face transformers computed (tests/mortar/data): our error against
 // its f32 run may not exceed that of its own run with rounded numbers.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,6 +61,31 @@ TEST_P(MortarParity, TeacherForcedLogitsAreAsCloseAsTransformers) {
     RecordProperty(strict ? "strict" : "error", std::to_string(ours));
     EXPECT_LE(ours, strict ? 1.25 * theirs : theirs);  // strict: the same roundings, after sums in another order
   }
+}
+
+TEST(MortarFp8Activations, LogitsAreAsCloseAsTransformers) {
+  for (const char* name : {"fp8", "moe-fp8"}) {
+    const std::vector<float> exact = golden_floats(name, "logits.npy");
+    const auto error = [&](bool rounded) {
+      Engine engine(on_default_device(name), {.fp8_activations = rounded});
+      return relative_error(engine.logits(golden_ids(name)), exact);
+    };
+    const double theirs = relative_error(golden_rounded(name), exact), ours = error(true);
+    EXPECT_LE(ours, 1.25 * theirs) << name << ": the same roundings, and those of bf16 between";
+    EXPECT_GT(ours, 2 * error(false)) << name;
+  }
+}
+
+TEST(MortarFp8Activations, AreRefusedWhereTheyMeanNothing) {
+  const auto error = [](const char* model, const EngineOptions& options) -> std::string {
+    try {
+      Engine engine(load_test_model(model), options);
+    } catch (const RequestError& e) { return e.what(); }
+    return "";
+  };
+  EXPECT_THAT(error("dense-tied", {.fp8_activations = true}), testing::HasSubstr("expected a model with FP8 weights"));
+  EXPECT_THAT(error("fp8", {.strict = true, .fp8_activations = true}), testing::HasSubstr("neither strict nor"));
+  EXPECT_EQ(error("fp8", {.fp8_activations = true}), "");
 }
 
 /// The index and the lead of the largest of n numbers.

@@ -28,10 +28,10 @@ std::vector<std::int64_t> powers_of_two(std::int64_t first, std::int64_t last) {
   return all;
 }
 
-/// Numbers of tokens: each multiple of `rounding` up to 1024, then eight of each octave, and `most`. Below `rounding`,
+/// Numbers of tokens: each multiple of `rounding` up to 4096, then eight of each octave, and `most`. Below `rounding`,
 /// and with a rounding of 1, powers of two and eighths of octaves.
 std::vector<std::int64_t> token_counts(std::int64_t most, std::int64_t rounding) {
-  constexpr std::int64_t kAll = 1024, kOfAnOctave = 8;
+  constexpr std::int64_t kAll = 4096, kOfAnOctave = 8;
   std::vector<std::int64_t> all;
   for (std::int64_t n = 1; n < rounding && n < most; n *= 2) all.push_back(n);
   const auto step = [&](std::int64_t n) {
@@ -156,7 +156,9 @@ std::vector<StepShape> steps_to_prepare(const WarmUpLimits& limits, int query_ti
   // The keys of few tiles of prompts are split, the more the later they are.
   constexpr std::int64_t kSplitTiles = 8;
   for (const std::int64_t tiles : powers_of_two(1, kSplitTiles))
-    for (const std::int64_t n : pages) add(std::min(tiles * query_tile, most), 0, n, n);
+    for (const std::int64_t n : pages)
+      for (const std::int64_t unused : {0, rounding})  // of the last tile
+        add(std::min(tiles * query_tile - unused, most), rounding, n, n);
   return steps;
 }
 

@@ -35,10 +35,16 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<bf16, 4>
   const auto s = kernels::paged_decode_shape(q, keys.dim(1), of.table.dim(1), kPage, 0, SourceLocation::current());
   const View<bf16, 4> groups = reshape(q, s.result_dims());
   return kernels::with_decode_tile(s, [&](auto group, auto d) {
-    if (s.parts == 1)
-      return reshape(kernel<kernels::paged_whole<bf16, group, kPage, d>>(empty<bf16>(s.result_dims()), groups, keys,
-                                                                         values, of.table, of.lengths, scale),
+    if (s.parts == 1) {
+      // Many blocks one after the other: three at a time hide each other's beginnings and ends.
+      constexpr std::int64_t kManyBlocks = 4;  // for each SM
+      static const TuningRecord three = hinted("occupancy=", 3), none;
+      constexpr auto& whole = kernel<kernels::paged_whole<bf16, group, kPage, d>>;
+      const bool many = s.batch * s.kv_heads >= kManyBlocks * kernels::target_of(q.device()).num_sms;
+      return reshape(whole.tuned(many ? three : none)(empty<bf16>(s.result_dims()), groups, keys, values, of.table,
+                                                      of.lengths, scale),
                      q.dims());
+    }
     auto partial = kernel<kernels::paged_split<bf16, group, kPage, d>>(
         empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups, keys, values, of.table, of.lengths, scale);
     return reshape(kernels::combine_splits<bf16, d>(std::move(partial), s, SourceLocation::current()), q.dims());

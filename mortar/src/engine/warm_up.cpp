@@ -28,10 +28,10 @@ std::vector<std::int64_t> powers_of_two(std::int64_t first, std::int64_t last) {
   return all;
 }
 
-/// Numbers of tokens: each multiple of `rounding` up to 4096, then eight of each octave, and `most`. Below `rounding`,
+/// Numbers of tokens: each multiple of `rounding` up to 2048, then eight of each octave, and `most`. Below `rounding`,
 /// and with a rounding of 1, powers of two and eighths of octaves.
 std::vector<std::int64_t> token_counts(std::int64_t most, std::int64_t rounding) {
-  constexpr std::int64_t kAll = 4096, kOfAnOctave = 8;
+  constexpr std::int64_t kAll = 2048, kOfAnOctave = 8;
   std::vector<std::int64_t> all;
   for (std::int64_t n = 1; n < rounding && n < most; n *= 2) all.push_back(n);
   const auto step = [&](std::int64_t n) {

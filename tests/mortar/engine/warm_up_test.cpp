@@ -151,7 +151,7 @@ TEST(WarmUpSteps, CoverEverySmallStep) {
 TEST(WarmUpSteps, BeginSmallAndAreFewForLongPrompts) {
   const auto steps = steps_to_prepare({.batch = 256, .prefill = 1 << 20, .pages = 1000, .memory = 0}, kQueryTile, 16);
   EXPECT_EQ(steps.front().tokens, 1);
-  EXPECT_LT(steps.size(), 400U);
+  EXPECT_LT(steps.size(), 450U);
 }
 
 }  // namespace THIS_FILE

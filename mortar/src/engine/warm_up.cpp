@@ -159,8 +159,8 @@ std::vector<StepShape> steps_to_prepare(const WarmUpLimits& limits, int query_ti
     for (const std::int64_t n : pages)
       for (const std::int64_t unused : {0, rounding})  // of the last tile
         add(std::min(tiles * query_tile - unused, most), rounding, n, n);
-  for (const std::int64_t n : pages)
-    if (rounding > 1) add(rounding / 2, 0, n, n);  // the end of a prompt, fewer tokens than are combined at a time
+  for (std::int64_t tokens = 1; tokens < rounding; tokens *= 2)  // the end of a prompt
+    for (const std::int64_t n : pages) add(tokens, 0, n, n);
   return steps;
 }
 

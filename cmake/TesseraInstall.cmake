@@ -19,6 +19,7 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tessera-config.cmake.i
 # Before 1.0 a new minor version may change the interface.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tessera-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tessera-config.cmake ${PROJECT_BINARY_DIR}/tessera-config-version.cmake
-        ${PROJECT_SOURCE_DIR}/cmake/TesseraKernels.cmake
+        ${PROJECT_SOURCE_DIR}/cmake/TesseraKernels.cmake ${PROJECT_SOURCE_DIR}/cmake/TesseraTorch.cmake
+        ${PROJECT_SOURCE_DIR}/cmake/torch_symbols.py
         DESTINATION ${package_dir} COMPONENT tessera)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tessera)

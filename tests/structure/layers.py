@@ -12,7 +12,7 @@ import tree
 # Of tests: fuzz feeds the readers of bytes, which are private and in many layers; generate launches without the typed
 # host.
 ALL_PRIVATE = ("fuzz/", "generate/")
-UMBRELLAS = {"tessera.hpp": "host", "kernels.hpp": "kernels", "mesh.hpp": "kernels"}  # public headers that stand in no folder
+UMBRELLAS = {"tessera.hpp": "host", "kernels.hpp": "kernels", "mesh.hpp": "kernels", "torch.hpp": "torch"}  # public headers that stand in no folder
 PUBLIC_ONLY = ("kernels", "mortar", "tools", "examples", "bench")
 
 

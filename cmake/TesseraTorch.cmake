@@ -27,8 +27,9 @@ function(tessera_torch_library target)
   add_library(${target} MODULE ${ARG_UNPARSED_ARGUMENTS})
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_include_directories(${target} SYSTEM PRIVATE ${torch}/include)
-  # By name libtorch.so alone is needed when the library is loaded; that has libtorch_cuda with it where there is one.
-  target_link_libraries(${target} PRIVATE tessera::tessera -Wl,--push-state,--no-as-needed ${torch}/lib/libtorch.so
+  # PyTorch's libraries export some functions of the C++ runtime, without versions: the runtime's come first. By name
+  # libtorch.so alone is needed when the library is loaded; that has libtorch_cuda with it where there is one.
+  target_link_libraries(${target} PRIVATE tessera::tessera -lstdc++ -Wl,--push-state,--no-as-needed ${torch}/lib/libtorch.so
                                           ${torch}/lib/libtorch_cpu.so -Wl,--pop-state)
   # Nothing of Tessera is visible outside, so that libraries with different versions of it live in one process.
   target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 STABLE = re.compile(r"(aoti_torch|torch)_[a-z0-9_]+")
-RUNTIME = re.compile(r"\S+@@?(GLIBC|GLIBCXX|CXXABI|GCC|LIBC|OPENMPI|LIBMPI)[A-Z0-9_.]*")
+RUNTIME = re.compile(r"\S+@@?(GLIBC|GLIBCXX|CXXABI|GCC)_[A-Z0-9_.]*")
 WEAK = {"__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__cxa_finalize"}
 
 

@@ -55,9 +55,8 @@ void scale(Mut<T, 8, 128> y, Scalar<f32> a) {
 }  // namespace
 
 TESSERA_TORCH_LIBRARY(tessera_example, m) {
-  m.op<f32, bf16, f16, f64>("softmax(x)", like<0>, []<class T>(View<T, 2> x) {
-    return kernel<softmax<T, 1024>>(empty_like(x), x);
-  });
+  m.op<f32, bf16, f16, f64>("softmax(x)", like<0>,
+                            []<class T>(View<T, 2> x) { return kernel<softmax<T, 1024>>(empty_like(x), x); });
   m.autograd("softmax", saves<result<0>>, like<0>, []<class T>(View<T, 2> dy, View<T, 2> y) {
     return kernel<softmax_backward<T, 1024>>(empty_like(y), dy, y);
   });

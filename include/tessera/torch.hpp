@@ -1,10 +1,11 @@
-// Kernels as operators of PyTorch (docs/torch.md). One file of a library that the CMake function tessera_torch_library()
-// builds:
+// Kernels as operators of PyTorch (docs/torch.md). One file of a library that the CMake function
+// tessera_torch_library() builds:
 //
 //   #include <tessera/torch.hpp>
 //   TESSERA_TORCH_LIBRARY(my, m) {
-//     m.op<f32, bf16>("softmax(x)", like<0>, []<class T>(View<T, 2> x) { return kernel<softmax<T, 1024>>(empty_like(x), x); });
-//     m.op<f32>("scale_(y, a)", in_place<0>, []<class T>(Lend<T, 2> y, float a) { return kernel<scale<T, 1024>>(y, a); });
+//     m.op<f32, bf16>("softmax(x)", like<0>, []<class T>(View<T, 2> x) { return kernel<softmax<T, 1024>>(empty_like(x),
+//     x); }); m.op<f32>("scale_(y, a)", in_place<0>, []<class T>(Lend<T, 2> y, float a) { return kernel<scale<T,
+//     1024>>(y, a); });
 //   }
 //
 // In Python: torch.ops.load_library("libmy_ops.so"); torch.ops.my.softmax(x).
@@ -35,10 +36,12 @@ class Library {
   Library& operator=(const Library&) = delete;
 
   /// Makes torch.ops.<space>.<name>. `name` is the name alone, or with the names of the parameters: "softmax(x, eps)".
-  /// `spec` is like<i...>, the arguments that the results are shaped like, or in_place<i...>, those that are written
-  /// when there is no result. `f` is a lambda that captures nothing and returns the operation. Its parameters are View<T,
-  /// rank> (a tensor that is read), Lend<T, rank> (one that is written), floating-point numbers, integers and bool. Where
-  /// it has a template parameter, `T...` are the element types that it is made for; the tensors of that type choose.
+  /// `spec` is like<i...>, the arguments that the results are shaped like; shaped<of<i, axis>..., one>, the axes of
+  /// arguments that the axes of the only result are as long as (`one`: 1); or in_place<i...>, those that are written
+  /// when there is no result. `f` is a lambda that captures nothing and returns the operation. Its parameters are
+  /// View<T, rank> (a tensor that is read), Lend<T, rank> (one that is written), floating-point numbers, integers and
+  /// bool. Where it has a template parameter, `T...` are the element types that it is made for; the tensors of that
+  /// type choose.
   template <class... T, class Spec, class F>
   void op(std::string_view name, Spec, F f, SourceLocation where = SourceLocation::current()) {
     define<Operator<F, Spec, T...>>(name, where);
@@ -57,7 +60,8 @@ class Library {
   /// The same with what is kept for it: saves<argument<I>..., result<I>...>, which `f` takes after the gradients, and
   /// like<i...>, the parameters of `f` that the gradients are shaped like.
   template <class... T, class... Which, int... A, class F>
-  void autograd(std::string_view name, Saves<Which...>, Like<A...>, F, SourceLocation where = SourceLocation::current()) {
+  void autograd(std::string_view name, Saves<Which...>, Like<A...>, F,
+                SourceLocation where = SourceLocation::current()) {
     const std::string saved = (saved_text(Which()) + ... + std::string());
     if constexpr (sizeof...(T) == 0 && !Plain<F>) {
       derivative_of<F, Like<A...>, f32, bf16, f16, f64>(name, saved, where);
@@ -86,8 +90,8 @@ class Library {
     Op::describe(info);
     Op::description = &info;
     if (info.names.size() != Op::First::count)
-      throw ShapeError(concat(info.name, ": \"", name, "\" names ", info.names.size(), " parameters, and the lambda has ",
-                              Op::First::count, "."),
+      throw ShapeError(concat(info.name, ": \"", name, "\" names ", info.names.size(),
+                              " parameters, and the lambda has ", Op::First::count, "."),
                        where);
     check(aoti_torch_library_def(definitions_, schema_of(name, info, Op::results()).c_str()), "aoti_torch_library_def");
     for (std::size_t i = 0; i < kKeys.size(); ++i) {
@@ -110,7 +114,9 @@ class Library {
   /// Gradients are like the arguments, which `f` takes behind as many gradients as it has parameters more.
   template <class F, class... T>
   void derivative_like(std::string_view name, SourceLocation where) {
-    using S = SignatureOf<F, std::tuple_element_t<0, std::conditional_t<sizeof...(T) == 0, std::tuple<void>, std::tuple<T...>>>>;
+    using S =
+        SignatureOf<F,
+                    std::tuple_element_t<0, std::conditional_t<sizeof...(T) == 0, std::tuple<void>, std::tuple<T...>>>>;
     const Defined& forward = find(name, where);
     std::string saved;
     for (std::size_t i = 0; i < forward.parameters; ++i) saved += concat("('a', ", i, "), ");
@@ -120,7 +126,8 @@ class Library {
   void derivative_of(std::string_view name, const std::string& saved, SourceLocation where) {
     const Defined forward = find(name, where);
     if (forward.writes)
-      throw ShapeError(concat(space_, "::", name, " writes an argument: PyTorch has derivatives of operators that return "
+      throw ShapeError(concat(space_, "::", name,
+                              " writes an argument: PyTorch has derivatives of operators that return "
                               "their results. Register one that does, with empty_like."),
                        where);
     const std::string backward = forward.name + "_backward";
@@ -139,8 +146,8 @@ class Library {
   const Defined& find(std::string_view name, SourceLocation where) const {
     for (const Defined& d : defined_)
       if (d.name == name) return d;
-    throw ShapeError(concat("autograd(\"", name, "\"): register the operator ", space_, "::", name, " first, with op()."),
-                     where);
+    throw ShapeError(
+        concat("autograd(\"", name, "\"): register the operator ", space_, "::", name, " first, with op()."), where);
   }
 
   std::string space_;
@@ -158,6 +165,11 @@ struct Names {
   static constexpr Like<I...> like{};
   template <int... I>
   static constexpr InPlace<I...> in_place{};
+  template <class... Axes>
+  static constexpr Shaped<Axes...> shaped{};
+  template <int Argument, int Axis>
+  using of = AxisOf<Argument, Axis>;
+  using one = AxisOfOne;
   template <int I>
   using argument = SavedArgument<I>;
   template <int I>
@@ -172,17 +184,16 @@ struct Names {
 /// torch.ops.my.<name>. A namespace may have several such blocks, also in several libraries.
 #define TESSERA_TORCH_LIBRARY(space, m) TESSERA_TORCH_LIBRARY_(space, m, __COUNTER__)
 #define TESSERA_TORCH_LIBRARY_(space, m, n) TESSERA_TORCH_LIBRARY__(space, m, n)
-#define TESSERA_TORCH_LIBRARY__(space, m, n)                                                  \
-  namespace {                                                                                 \
-  struct tessera_torch_##space##_##n : ::tessera::pytorch::Names {                            \
-    static bool make() {                                                                      \
-      static ::tessera::pytorch::Library& library =                                           \
-          *new ::tessera::pytorch::Library(#space, __FILE__, __LINE__);                       \
-      define(library);                                                                        \
-      return true;                                                                            \
-    }                                                                                         \
-    static void define(::tessera::pytorch::Library& m);                                       \
-  };                                                                                          \
-  const bool tessera_torch_##space##_##n##_made = tessera_torch_##space##_##n::make();        \
-  }                                                                                           \
+#define TESSERA_TORCH_LIBRARY__(space, m, n)                                                                      \
+  namespace {                                                                                                     \
+  struct tessera_torch_##space##_##n : ::tessera::pytorch::Names {                                                \
+    static bool make() {                                                                                          \
+      static ::tessera::pytorch::Library& library = *new ::tessera::pytorch::Library(#space, __FILE__, __LINE__); \
+      define(library);                                                                                            \
+      return true;                                                                                                \
+    }                                                                                                             \
+    static void define(::tessera::pytorch::Library& m);                                                           \
+  };                                                                                                              \
+  const bool tessera_torch_##space##_##n##_made = tessera_torch_##space##_##n::make();                            \
+  }                                                                                                               \
   void tessera_torch_##space##_##n::define(::tessera::pytorch::Library& m)

@@ -46,6 +46,23 @@ void root(Mut<f32, 128> y, In<f32, dyn> x) {
   y.store(sqrt(t));
 }
 
+template <class T>
+void product(Mut<T, 32, 32> y, In<T, dyn, dyn> a, In<T, dyn, dyn> b) {
+  const auto left = a.tiles(shape<32, 32>), right = b.tiles(shape<32, 32>);
+  auto [i, j] = y.index();
+  auto sum = zeros<f32, 32, 32>();
+  for (auto k : range(left.count(1))) sum = mma(left.load(i, k), right.load(k, j), sum);
+  y.store(cast<T>(sum));
+}
+
+void row_sums(Mut<f32, 8, 1> y, In<f32, dyn, dyn> x) {
+  const auto tiles = x.tiles(shape<8, 128>);
+  auto [i, j] = y.index();
+  auto total = zeros<f32, 8, 1>();
+  for (auto k : range(tiles.count(1))) total += sum(tiles.load(i, k), axis<1>);
+  y.store(total);
+}
+
 void copy_to(Mut<f32, 128> y, In<f32, dyn> x) { y.store(x.load_like(y)); }
 
 }  // namespace
@@ -57,14 +74,21 @@ TESSERA_TORCH_LIBRARY(tessera_test, m) {
   m.autograd<f32, bf16>("affine", []<class T>(View<T, 2> dy, View<T, 2>, float a, int, bool negate) {
     return kernel<affine_backward<T>>(empty_like(dy), dy, a, negate);
   });
-  m.op("positive", like<0>, [](View<f32, 1> x) { return kernel<positive>(empty<bool>({x.dim(0)}), x); });
+  m.op("positive", like<0>, [](View<f32, 1> x) { return kernel<positive>(tessera::empty<bool>({x.dim(0)}), x); });
   m.op("sin_cos(x)", like<0, 0>, [](View<f32, 1> x) { return kernel<sin_cos>(empty_like(x), empty_like(x), x); });
-  m.autograd("sin_cos", saves<result<0>, result<1>>, like<2>, [](View<f32, 1> ds, View<f32, 1> dc, View<f32, 1> s, View<f32, 1> c) {
-    return kernel<sin_cos_backward>(empty_like(s), ds, dc, s, c);
+  m.autograd("sin_cos", saves<result<0>, result<1>>, like<2>,
+             [](View<f32, 1> ds, View<f32, 1> dc, View<f32, 1> s, View<f32, 1> c) {
+               return kernel<sin_cos_backward>(empty_like(s), ds, dc, s, c);
+             });
+  m.op<f32, f64, i32>("add_(y, x)", in_place<0>,
+                      []<class T>(Lend<T, 2> y, View<T, 2> x) { return kernel<add_rows<T>>(y, x); });
+  m.op("take(x, index)", like<1>,
+       [](View<f32, 1> x, View<i64, 1> index) { return kernel<take>(tessera::empty<f32>({index.dim(0)}), x, index); });
+  m.op<f32, bf16>("product(a, b)", shaped<of<0, 0>, of<1, 1>>, []<class T>(View<T, 2> a, View<T, 2> b) {
+    return kernel<product<T>>(tessera::empty<T>({a.dim(0), b.dim(1)}), a, b);
   });
-  m.op<f32, f64, i32>("add_(y, x)", in_place<0>, []<class T>(Lend<T, 2> y, View<T, 2> x) { return kernel<add_rows<T>>(y, x); });
-  m.op("take(x, index)", like<1>, [](View<f32, 1> x, View<i64, 1> index) {
-    return kernel<take>(empty<f32>({index.dim(0)}), x, index);
+  m.op("row_sums(x)", shaped<of<0, 0>, one>, [](View<f32, 2> x) {
+    return kernel<row_sums>(tessera::empty<f32>({x.dim(0), 1}), x);
   });
   // Two operations, the library's kernel among them: what lies between them is PyTorch's memory too.
   m.op<f32, bf16>("norm_affine(x, weight)", like<0>, []<class T>(View<T, 2> x, View<T, 1> weight) {
@@ -76,7 +100,7 @@ TESSERA_TORCH_LIBRARY(tessera_test, m) {
 TESSERA_TORCH_LIBRARY(tessera_test, m) {
   m.op("root(x)", like<0>, [](View<f32, 1> x) { return kernel<root>(empty_like(x), x); });
   m.op("outsider(x)", like<0>, [](View<f32, 1> x) {
-    static const Tensor<f32, 1> mine = ones<f32>({128}).on_device(Device::cpu()).sync();
+    static const Tensor<f32, 1> mine = ones<f32>({128}).sync(Stream::default_of(Device::cpu()));
     return kernel<copy_to>(empty_like(x), mine);
   });
   m.op("waits(x)", like<0>, [](View<f32, 1> x) {

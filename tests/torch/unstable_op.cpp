@@ -1,4 +1,5 @@
-// An operator that also calls PyTorch's C++ interface, which changes with each release: cmake/torch_symbols.py must find it.
+// An operator that also calls PyTorch's C++ interface, which changes with each release: cmake/torch_symbols.py must
+// find it.
 #include <tessera/torch.hpp>
 
 namespace c10 {

@@ -20,8 +20,8 @@ const Stream& guest_stream(Device device, void* native, runtime::GuestMemory& me
 /// they have been enqueued.
 runtime::StorageRef guest_storage(Device device, void* memory, std::size_t bytes, SourceLocation where);
 
-/// What owns the memory of a result: the owner that GuestMemory::allocate() gave. Throws DeviceError if the storage does
-/// not come from there.
+/// What owns the memory of a result: the owner that GuestMemory::allocate() gave. Throws DeviceError if the storage
+/// does not come from there.
 std::shared_ptr<void> guest_owner(const runtime::StorageRef& storage, SourceLocation where);
 
 }  // namespace tessera::detail

@@ -1,8 +1,9 @@
-// PyTorch's stable ABI as plain C functions, with errors as exceptions and handles that end by themselves. Nothing else of
-// PyTorch is called (docs/torch.md lists the functions), so one binary serves every release from 2.10 on.
+// PyTorch's stable ABI as plain C functions, with errors as exceptions and handles that end by themselves. Nothing else
+// of PyTorch is called (docs/torch.md lists the functions), so one binary serves every release from 2.10 on.
 #pragma once
 #if !__has_include(<torch/csrc/stable/c/shim.h>)
-#error "tessera/torch.hpp needs the headers of PyTorch 2.10 or newer: build with the CMake function tessera_torch_library()"
+#error \
+    "tessera/torch.hpp needs the headers of PyTorch 2.10 or newer: build with the CMake function tessera_torch_library()"
 #endif
 #ifndef TORCH_TARGET_VERSION
 #define TORCH_TARGET_VERSION 0x020a000000000000  // the oldest release that the binary serves
@@ -79,8 +80,8 @@ class Handle {
 };
 
 struct DType {
-  std::int32_t code = -1;   ///< PyTorch's number, which a release may change
-  const char* name = "";    ///< "torch.float32"
+  std::int32_t code = -1;  ///< PyTorch's number, which a release may change
+  const char* name = "";   ///< "torch.float32"
 };
 /// PyTorch's element type; the code is -1 where PyTorch has none (tf32).
 inline DType dtype_of(ElementType element) {

@@ -37,7 +37,8 @@ inline void read_sizes(Argument& a) {
   a.strides = {strides, static_cast<std::size_t>(rank)};
 }
 
-/// True if an axis repeats its elements (expand): kernels and the code that is compiled for them count on distinct ones.
+/// True if an axis repeats its elements (expand): kernels and the code that is compiled for them count on distinct
+/// ones.
 inline bool repeats(const Argument& a) noexcept {
   for (std::size_t i = 0; i < a.dims.size(); ++i) {
     if (a.dims[i] > 1 && a.strides[i] == 0) return true;
@@ -77,10 +78,10 @@ inline void read_kind(const OperatorInfo& info, std::size_t i, Argument& a, cons
   check(aoti_torch_get_device_index(handle, &a.device_index), "aoti_torch_get_device_index");
   check(aoti_torch_get_dim(handle, &rank), "aoti_torch_get_dim");
   if (rank != info.parameters[i].rank) {
-    throw ShapeError(concat(argument_text(info, i), " has ", rank, rank == 1 ? " axis" : " axes",
-                            "; the operator takes tensors with ", info.parameters[i].rank,
-                            ".\n  Reshape it to that many axes."),
-                     info.where);
+    throw ShapeError(
+        concat(argument_text(info, i), " has ", rank, rank == 1 ? " axis" : " axes",
+               "; the operator takes tensors with ", info.parameters[i].rank, ".\n  Reshape it to that many axes."),
+        info.where);
   }
   if (first == nullptr || (first->device_type == a.device_type && first->device_index == a.device_index)) return;
   throw DeviceError(concat(argument_text(info, i), " is on ", device_text(a), ", an argument before it on ",
@@ -146,6 +147,16 @@ inline void read_memory(const OperatorInfo& info, std::span<Argument> tensors, s
   }
 }
 
+/// Counts a write of the tensor, by which autograd finds that something was kept for a derivative and has changed
+/// since. The ABI has no function for that alone: a copy of a tensor to itself is one that moves nothing.
+inline void count_write(const Argument& a) {
+  const bool enabled = aoti_torch_grad_mode_is_enabled();  // the write itself has no derivative
+  aoti_torch_grad_mode_set_enabled(false);
+  const AOTITorchError result = aoti_torch_copy_(a.handle.get(), a.handle.get(), 0);
+  aoti_torch_grad_mode_set_enabled(enabled);
+  check(result, "aoti_torch_copy_");
+}
+
 /// Throws BorrowError if what is written may share memory with another argument: the ranges of addresses count, gaps
 /// between rows included.
 inline void check_apart(const OperatorInfo& info, std::span<const Argument> tensors) {
@@ -161,7 +172,8 @@ inline void check_apart(const OperatorInfo& info, std::span<const Argument> tens
       const auto other = reinterpret_cast<std::uintptr_t>(tensors[j].data);
       if (i == j || other >= begin + tensors[i].bytes || begin >= other + tensors[j].bytes) continue;
       throw BorrowError(concat(argument_text(info, parameter(i)), " is written and shares memory with argument ",
-                               parameter(j), " (", info.names[parameter(j)], ").\n  Pass a copy of one of them: "
+                               parameter(j), " (", info.names[parameter(j)],
+                               ").\n  Pass a copy of one of them: "
                                ".clone()."),
                         info.where);
     }

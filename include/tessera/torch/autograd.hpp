@@ -1,6 +1,6 @@
-// Derivatives. The stable ABI has no way to make a node of PyTorch's graph of derivatives, so that part is registered with
-// torch.library.register_autograd by a few lines of Python, which run in the interpreter of the process when the library
-// is loaded. The derivative itself is an operator like any other.
+// Derivatives. The stable ABI has no way to make a node of PyTorch's graph of derivatives, so that part is registered
+// with torch.library.register_autograd by a few lines of Python, which run in the interpreter of the process when the
+// library is loaded. The derivative itself is an operator like any other.
 #pragma once
 #include <dlfcn.h>
 
@@ -61,8 +61,8 @@ def _tessera_register(space, name, backward_name, saved, results, differentiable
     torch.library.register_autograd(f"{space}::{name}", backward, setup_context=setup_context)
 
 )";
-  return std::string(kBody) + "_tessera_register('" + space + "', '" + name + "', '" + backward + "', [" + saved + "], [" +
-         results + "], [" + differentiable + "])\ndel _tessera_register\n";
+  return std::string(kBody) + "_tessera_register('" + space + "', '" + name + "', '" + backward + "', [" + saved +
+         "], [" + results + "], [" + differentiable + "])\ndel _tessera_register\n";
 }
 
 /// "0, 2, " for the tensors of floating-point elements among `all`.
@@ -70,7 +70,8 @@ template <std::size_t N>
 std::string floating(const std::array<Parameter, N>& all) {
   std::string text;
   for (std::size_t i = 0; i < N; ++i)
-    if (all[i].is_tensor() && tessera::info(all[i].element).cls == ElementClass::Float) text += std::to_string(i) + ", ";
+    if (all[i].is_tensor() && tessera::info(all[i].element).cls == ElementClass::Float)
+      text += std::to_string(i) + ", ";
   return text;
 }
 

@@ -1,5 +1,5 @@
-// One operator: the functions that PyTorch calls for tensors of a device and for fake ones. They are stateless, as the ABI
-// wants: an operator is a type, made of the lambda's, and its OperatorInfo is set when it is registered.
+// One operator: the functions that PyTorch calls for tensors of a device and for fake ones. They are stateless, as the
+// ABI wants: an operator is a type, made of the lambda's, and its OperatorInfo is set when it is registered.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tessera/torch/argument.hpp"
+#include "tessera/torch/fake.hpp"
 
 namespace tessera::pytorch {
 
@@ -101,14 +102,19 @@ class Operator {
     const bool cpu = arguments[0].device_type == aoti_torch_device_type_cpu();
     const Device device = cpu ? Device::cpu() : Device::cuda(arguments[0].device_index);
     const Stream& stream = current_stream(device, arguments[0].device_index);
+    for (std::size_t i = 0; i < S::count; ++i)
+      if (S::parameters[i].kind == Kind::Lend) count_write(arguments[tensor_index(i)]);
     call<Type>(stack, arguments, device, stream, std::make_index_sequence<S::count>());
   }
-  /// The position among the tensors of parameter I.
+  /// The position among the tensors of a parameter.
+  static constexpr std::size_t tensor_index(std::size_t parameter) noexcept {
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < parameter; ++i) n += First::parameters[i].is_tensor() ? 1 : 0;
+    return n;
+  }
   template <std::size_t I>
   static constexpr std::size_t tensor_at() {
-    std::size_t n = 0;
-    for (std::size_t i = 0; i < I; ++i) n += First::parameters[i].is_tensor() ? 1 : 0;
-    return n;
+    return tensor_index(I);
   }
   template <class P, std::size_t I>
   static auto hold(StableIValue* stack, std::array<Argument, tensors>& arguments, Device device) {
@@ -171,12 +177,15 @@ class Operator {
     using S = SignatureOf<F, Type>;
     static_assert(sizeof...(A) == S::results.size(),
                   "like<...> names one argument for each result of the operation: like<0>, or like<0, 0> for two");
-    static_assert(((A >= 0 && static_cast<std::size_t>(A) < S::count && S::parameters[static_cast<std::size_t>(A)].is_tensor()) && ...),
-                  "like<...> counts the lambda's parameters from 0 and names tensors");
+    static_assert(
+        ((A >= 0 && static_cast<std::size_t>(A) < S::count && S::parameters[static_cast<std::size_t>(A)].is_tensor()) &&
+         ...),
+        "like<...> counts the lambda's parameters from 0 and names tensors");
     check_ranks<S, A...>(std::make_index_sequence<sizeof...(A)>());
     std::array<Handle, sizeof...(A)> made;
     std::size_t n = 0;
-    ((made[n] = empty_like(arguments[tensor_at<static_cast<std::size_t>(A)>()].handle, S::results[n].element), ++n), ...);
+    ((made[n] = empty_like(arguments[tensor_at<static_cast<std::size_t>(A)>()].handle, S::results[n].element), ++n),
+     ...);
     for (std::size_t i = 0; i < sizeof...(A); ++i) stack[i] = boxed(made[i].release());
   }
   template <class S, int... A, std::size_t... I>
@@ -184,30 +193,45 @@ class Operator {
     static_assert(((S::results[I].rank == S::parameters[static_cast<std::size_t>(A)].rank) && ...),
                   "a result that is like an argument has as many axes");
   }
+  template <class Type, class... Axes>
+  static void fake_typed(StableIValue* stack, std::array<Argument, tensors>& arguments, Shaped<Axes...>) {
+    using S = SignatureOf<F, Type>;
+    static_assert(S::results.size() == 1, "shaped<...> describes one result");
+    static_assert((!std::is_same_v<Axes, AxisOfOne> || ...),
+                  "shaped<...> has an axis of an argument: of<parameter, axis>");
+    static_assert(S::results[0].rank == static_cast<int>(sizeof...(Axes)),
+                  "shaped<...> has an entry for each axis of the result: of<parameter, axis>, or one");
+    Handle shape;
+    int at = 0;
+    ((shape = joined(std::move(shape), axis_like(arguments, Axes(), at++, static_cast<int>(sizeof...(Axes))))), ...);
+    stack[0] = boxed(empty_like(shape, S::results[0].element).release());
+  }
+  template <int A, int D>
+  static Handle axis_like(const std::array<Argument, tensors>& arguments, AxisOf<A, D>, int at, int rank) {
+    static_assert(A >= 0 && static_cast<std::size_t>(A) < First::count,
+                  "of<...> counts the lambda's parameters from 0");
+    constexpr Parameter parameter = First::parameters[static_cast<std::size_t>(A)];
+    static_assert(D >= 0 && D < parameter.rank, "of<parameter, axis> names an axis of a tensor");
+    return along(arguments[tensor_at<static_cast<std::size_t>(A)>()].handle, parameter.rank, D, at, rank);
+  }
+  static Handle axis_like(const std::array<Argument, tensors>&, AxisOfOne, int, int) { return Handle(); }
+
   template <class Type, int... A>
   static void fake_typed(StableIValue*, std::array<Argument, tensors>&, InPlace<A...>) {
     using S = SignatureOf<F, Type>;
     static_assert(S::results.size() == 0, "an operator in place has no result: its operation returns nothing");
-    static_assert([] {
-      std::size_t written = 0;
-      for (const Parameter& p : S::parameters) written += p.kind == Kind::Lend ? 1 : 0;
-      return written == sizeof...(A) && ((S::parameters[static_cast<std::size_t>(A)].kind == Kind::Lend) && ...);
-    }(), "in_place<...> names the parameters that the lambda takes as Lend<T, rank>, and no others");
-  }
-  /// PyTorch's empty_like, which works with sizes that are symbols: row-major, with the element type given.
-  static Handle empty_like(const Handle& tensor, ElementType element) {
-    Handle self = tensor.copy();
-    const auto some = [](std::int32_t value) { return boxed(new StableIValue(boxed(value))); };  // the callee deletes it
-    const StableIValue none = 0;
-    StableIValue stack[] = {boxed(self.release()), some(dtype_of(element).code), none, none, none,
-                            some(aoti_torch_memory_format_contiguous_format())};
-    check(torch_call_dispatcher("aten::empty_like", "", stack, TORCH_ABI_VERSION), "aten::empty_like");
-    return Handle(unboxed<AtenTensorHandle>(stack[0]));
+    static_assert(
+        [] {
+          std::size_t written = 0;
+          for (const Parameter& p : S::parameters) written += p.kind == Kind::Lend ? 1 : 0;
+          return written == sizeof...(A) && ((S::parameters[static_cast<std::size_t>(A)].kind == Kind::Lend) && ...);
+        }(),
+        "in_place<...> names the parameters that the lambda takes as Lend<T, rank>, and no others");
   }
 };
 
-/// What PyTorch calls. Tessera's errors pass as std::runtime_error, which becomes Python's RuntimeError; the code of the
-/// error's class may be another library's.
+/// What PyTorch calls. Tessera's errors pass as std::runtime_error, which becomes Python's RuntimeError; the code of
+/// the error's class may be another library's.
 template <void (*F)(StableIValue*, std::uint64_t, std::uint64_t)>
 void guarded(StableIValue* stack, std::uint64_t arguments, std::uint64_t results) {
   std::string text;

@@ -19,6 +19,12 @@ namespace tessera::pytorch {
 /// The results are shaped like these arguments, one for each result.
 template <int... Arguments>
 struct Like {};
+/// One result, with an entry for each of its axes.
+template <class... Axes>
+struct Shaped {};
+template <int Argument, int Axis>
+struct AxisOf {};
+struct AxisOfOne {};
 /// There is no result: these arguments are written.
 template <int... Arguments>
 struct InPlace {};
@@ -45,9 +51,9 @@ struct ParameterOf {
   static_assert(std::is_arithmetic_v<P>,
                 "a parameter of an operator is a View<T, rank> (read), a Lend<T, rank> (written), a floating-point "
                 "number, an integer or a bool");
-  static constexpr Parameter value{std::is_same_v<P, bool>      ? Kind::Bool
+  static constexpr Parameter value{std::is_same_v<P, bool> ? Kind::Bool
                                    : std::is_integral_v<P> ? Kind::Int
-                                                                : Kind::Float};
+                                                           : Kind::Float};
 };
 template <Element T, int R>
 struct ParameterOf<View<T, R>> {
@@ -81,9 +87,10 @@ template <class Member>
 struct Signature;
 template <class F, class Result, class... P>
 struct Signature<Result (F::*)(P...) const> {
-  static_assert(detail::is_op<Result>,
-                "the function of an operator returns the operation, kernel<K>(...) or kernels::f(...), and does not run "
-                "it: leave .sync() and .on(stream) out");
+  static_assert(
+      detail::is_op<Result>,
+      "the function of an operator returns the operation, kernel<K>(...) or kernels::f(...), and does not run "
+      "it: leave .sync() and .on(stream) out");
   using value_type = typename Result::value_type;
   using arguments = std::tuple<std::remove_cvref_t<P>...>;
   static constexpr std::size_t count = sizeof...(P);
@@ -132,11 +139,11 @@ struct LikeLast {
 
 /// What is the same for every element type, at run time.
 struct OperatorInfo {
-  std::string name;                     ///< "my::softmax"
-  std::vector<std::string> names;       ///< of the parameters
-  std::vector<Parameter> parameters;    ///< `element` where it does not vary
-  std::vector<bool> varies;             ///< the parameter's element type is the operator's
-  std::vector<std::int32_t> elements;   ///< the operator's element types, as PyTorch numbers them; empty: nothing varies
+  std::string name;                    ///< "my::softmax"
+  std::vector<std::string> names;      ///< of the parameters
+  std::vector<Parameter> parameters;   ///< `element` where it does not vary
+  std::vector<bool> varies;            ///< the parameter's element type is the operator's
+  std::vector<std::int32_t> elements;  ///< the operator's element types, as PyTorch numbers them; empty: nothing varies
   SourceLocation where;
 };
 

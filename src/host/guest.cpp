@@ -12,23 +12,23 @@ namespace tessera::detail {
 
 namespace {
 
-struct Entry {
+struct GuestEntry {
   Device device;
   void* native;
   const runtime::GuestMemory* memory;
   Stream stream;
 };
-constexpr std::size_t kMostEntries = 64;  // the other library has some 32 streams a device; the oldest ones go
+constexpr std::size_t kMostGuestStreams = 64;  // the other library has some 32 streams a device; the oldest ones go
 
 }  // namespace
 
 const Stream& guest_stream(Device device, void* native, runtime::GuestMemory& memory) {
-  static thread_local std::vector<Entry> entries;
-  for (const Entry& e : entries) {
+  static thread_local std::vector<GuestEntry> entries;
+  for (const GuestEntry& e : entries) {
     if (e.native == native && e.device == device && e.memory == &memory) [[likely]]
       return e.stream;
   }
-  if (entries.size() == kMostEntries) entries.erase(entries.begin());
+  if (entries.size() == kMostGuestStreams) entries.erase(entries.begin());
   entries.push_back({device, native, &memory, Stream(runtime::StreamCore::guest(device, native, memory))});
   return entries.back().stream;
 }

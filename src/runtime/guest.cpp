@@ -44,7 +44,7 @@ std::shared_ptr<StreamCore> StreamCore::guest(Device device, void* native, Guest
 }
 
 /// Orders nothing, and notes nothing. Work that has ended when launch() returns (the CPU's) has its failure thrown
-/// here: nobody waits for it later.
+/// here: the other library does not wait for it later.
 std::uint64_t StreamCore::enqueue_guest(const Submission& submission) {
   std::lock_guard lock(mutex_);
   const std::uint64_t number = enqueued_ + 1;

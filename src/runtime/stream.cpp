@@ -467,14 +467,6 @@ void StreamCore::synchronize() {
   if (const FailureRef failure = log_->deliver()) std::rethrow_exception(failure->error);
 }
 
-FailureRef StreamCore::failure_of(std::uint64_t number) noexcept { return log_->first_of(number, number); }
-FailureRef StreamCore::deliver_failure_of(std::uint64_t first, std::uint64_t last) noexcept {
-  return log_->deliver(first, last);
-}
-bool StreamCore::succeeded(std::uint64_t first, std::uint64_t last) const noexcept {
-  return log_->first_of(first, last) == nullptr;
-}
-
 void StreamCore::release(Retired& memory) {
   if (unusable_after_fork()) throw_after_fork("freeing memory");
   std::lock_guard lock(mutex_);

@@ -471,8 +471,7 @@ struct Functions : GraphFunctions {
   static CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
     TESSERA_FAKE(cuThreadExchangeStreamCaptureMode);
     thread_local int current = 0;
-    std::swap(*mode, current);
-    return CUDA_SUCCESS;
+    return std::swap(*mode, current), CUDA_SUCCESS;
   }
   static CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                  unsigned bz, unsigned shared_bytes, CUstream stream, void** arguments, void**) {

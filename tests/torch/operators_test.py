@@ -203,7 +203,7 @@ def test_threads():
 
 
 def test_memory():
-    """Results are PyTorch's: they live as long as somebody has them, whatever else goes."""
+    """Results are PyTorch's: they live as long as a reference to them, whatever else goes."""
     results = [OPS.affine(torch.full((1, 100), float(i)), 1.0, 0, False) for i in range(100)]
     for i, result in enumerate(results):
         assert result.eq(i).all()

@@ -21,7 +21,7 @@ class GuestLaunch final : public LaunchState {
     throw DeviceError(
         concat(submission_.label,
                ": a kernel with check(...), or in checked mode (TESSERA_CHECK), cannot run in an operator "
-               "of another library on a GPU: nobody there would learn that a check failed.\n  Call the "
+               "of another library on a GPU: that library would not learn that a check failed.\n  Call the "
                "operator with tensors of the CPU to have its checks, or leave them out."),
         submission_.where);
   }

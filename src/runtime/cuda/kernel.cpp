@@ -18,7 +18,7 @@ namespace tessera::runtime::cuda {
 
 namespace {
 
-/// While this thread captures a stream into a graph, perhaps for another library, the driver refuses to load code
+/// While this thread captures a stream into a graph, perhaps for another library, the driver rejects loading code
 /// unless the thread's mode is relaxed. What is loaded is no part of the graph.
 class RelaxedCapture {
  public:

@@ -3,7 +3,6 @@
 # wheel has, and no CUDA toolkit: those of the Python that find_package(Python3) chooses (-DPython3_EXECUTABLE=...), or
 # -DTESSERA_TORCH_DIR=<the folder site-packages/torch>. The library uses PyTorch's stable ABI alone, so it works with every
 # release from 2.10 on; after linking its undefined symbols are looked through, and any other one is an error.
-set(TESSERA_TORCH_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 # Sets TESSERA_TORCH_DIR, empty if there is no PyTorch. It is looked for without importing it, which takes seconds.
 function(tessera_find_torch)
@@ -38,6 +37,6 @@ function(tessera_torch_library target)
   if(NOT ARG_NO_SYMBOL_CHECK)
     find_package(Python3 REQUIRED COMPONENTS Interpreter)
     add_custom_command(TARGET ${target} POST_BUILD VERBATIM
-      COMMAND ${Python3_EXECUTABLE} ${TESSERA_TORCH_CMAKE_DIR}/torch_symbols.py $<TARGET_FILE:${target}>)
+      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/torch_symbols.py $<TARGET_FILE:${target}>)
   endif()
 endfunction()

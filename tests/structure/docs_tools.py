@@ -195,7 +195,8 @@ def table_problems():
     problems += rejected(lambda: table_pages.environment(lambda path: env + 'TESSERA_ENV(B, "1", doc)\n'), "a row of env.def that is not understood")
     problems += rejected(lambda: table_pages.usage_of("int main() {}", "x.cpp"), "a command without a usage text")
     options = 'option(TESSERA_X "Do it" OFF)\nset(TESSERA_Y "" CACHE STRING "Say it")\n'
-    sources = {table_pages.OPTIONS: options, table_pages.LAYERS: tree.read(table_pages.LAYERS), table_pages.AHEAD: tree.read(table_pages.AHEAD)}
+    sources = {table_pages.OPTIONS: options, table_pages.LAYERS: tree.read(table_pages.LAYERS), table_pages.AHEAD: tree.read(table_pages.AHEAD),
+               table_pages.TORCH: tree.read(table_pages.TORCH)}
     if "| `TESSERA_Y` | empty | Say it |" not in table_pages.cmake(sources.__getitem__):
         problems.append("cmake: the row is missing")
     sources[table_pages.OPTIONS] += "option(TESSERA_Z OFF)\n"

@@ -22,17 +22,21 @@ namespace {
 /// unless the thread's mode is relaxed. What is loaded is no part of the graph.
 class RelaxedCapture {
  public:
-  explicit RelaxedCapture(const Driver& driver) : driver_(driver) { exchange(); }
-  ~RelaxedCapture() { exchange(); }
+  explicit RelaxedCapture(const Driver& driver) : driver_(driver), relaxed_(exchange()) {}
+  ~RelaxedCapture() {
+    if (relaxed_) exchange();
+  }
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
  private:
-  void exchange() noexcept {
-    if (driver_.cuThreadExchangeStreamCaptureMode != nullptr) driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+  bool exchange() noexcept {
+    return driver_.cuThreadExchangeStreamCaptureMode != nullptr &&
+           driver_.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
   }
   const Driver& driver_;
   int mode_ = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED; after an exchange what was there before
+  bool relaxed_;
 };
 
 /// A module of the driver. Its destructor waits for the device before it unloads the module, because launches of it may

@@ -131,10 +131,12 @@ TEST_F(GuestStream, AKernelWithChecksIsAnErrorThatSaysWhatToDo) {
 }
 
 TEST_F(GuestStream, CodeIsLoadedInTheRelaxedModeOfCapture) {
+  int mode = 0;  // of this thread: tests in which the driver fails may have left another one
+  driver.table().cuThreadExchangeStreamCaptureMode(&mode);
   const int before = driver.count(Fn::cuThreadExchangeStreamCaptureMode);
   rig.load("mix");
   EXPECT_EQ(driver.count(Fn::cuThreadExchangeStreamCaptureMode) - before, 2) << "and the mode is put back";
-  int mode = 0;
+  mode = 0;
   driver.table().cuThreadExchangeStreamCaptureMode(&mode);
   EXPECT_EQ(mode, 0);
 }

@@ -41,7 +41,7 @@ if(sources)
       list(TRANSFORM kernels REPLACE "(.+)" "#include \"codegen/cpu/prims/kernels/\\1.inl\"\n")
       list(JOIN kernels "" includes)
       # At the same place whether or not Tessera is the top-level project: ccache tells files by their path.
-      set(file ${CMAKE_BINARY_DIR}/prims/${unit}_${isa}.cpp)
+      set(file ${PROJECT_BINARY_DIR}/prims/${unit}_${isa}.cpp)
       file(CONFIGURE OUTPUT ${file} CONTENT "#define TESSERA_PRIMS_ISA ${isa}\n${includes}")
       target_sources(${target} PRIVATE ${file})
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS

@@ -43,6 +43,9 @@ inline constexpr Option kModelOptions[] = {
     {"--max-context", "N", "tokens of the longest sequence (default: what the model and the memory allow)"},
     {"--batch-size", "N", "sequences at a time (default: chosen by the command)"},
     {"--kv-dtype", "TYPE", "element type of the KV cache: bf16 or f8", "bf16"},
+    {"--tensor-parallel", "N", "devices that compute the model together: GPUs from --device on, or ranks on the CPU",
+     "1"},
+    {"--exact", nullptr, "results depend neither on other requests nor on the number of devices; slower"},
     {"--random-weights", "SEED", "makes weights on the device instead of reading them; config.json is enough"},
 };
 inline constexpr Option kSamplingOptions[] = {
@@ -139,6 +142,11 @@ std::string environment_name(std::string_view option);
 bool is_service_address(std::string_view value);
 /// The text of `mortar COMMAND --help`.
 std::string help_of(const Command& command);
+/// The text of an option in the help, with its default.
+std::string option_help(const Option& row);
+/// What `mortar --list-options` prints: the rows of all commands, as lines of fields that are separated by tabs. The
+/// man page and the completions of shells are made from them (scripts/docs/command_pages.py).
+std::string option_list();
 /// Runs the program: finds the command, prints help and errors. Returns the exit code.
 int run_program(std::span<const std::string> words);
 

@@ -58,6 +58,7 @@ Info gather(const Arguments& arguments) {
   }
   request.device = info.device;
   request.memory = info.memory;
+  request.ranks = {0, options.tensor_parallel, options.exact};
   request.kv_type = info.kv_type = options.kv_type;
   request.max_context = options.max_context;
   request.batch = options.max_batch;

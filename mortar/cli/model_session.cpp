@@ -32,6 +32,8 @@ ModelOptions model_options(const Arguments& arguments, std::int64_t batch) {
   const std::string type = arguments.text("--kv-dtype");
   if (type != "bf16" && type != "f8") throw UsageError("--kv-dtype: expected bf16 or f8, found \"" + type + "\"");
   options.kv_type = type == "f8" ? KvType::Fp8 : KvType::Bf16;
+  options.tensor_parallel = arguments.integer("--tensor-parallel", 1, 64);
+  options.exact = arguments.flag("--exact");
   if (arguments.has("--random-weights"))
     options.random_weights =
         static_cast<std::uint64_t>(arguments.integer("--random-weights", 0, std::numeric_limits<std::int64_t>::max()));

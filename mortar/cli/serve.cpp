@@ -96,6 +96,7 @@ ServerOptions server_options(const Arguments& arguments) {
   o.timeout = arguments.number("--timeout", 0, 1e6);
   o.drain = arguments.number("--drain", 0, 1e6);
   o.body_limit = static_cast<std::size_t>(arguments.bytes("--body-limit"));
+  o.max_connections_per_address = static_cast<std::size_t>(arguments.integer("--connections-per-address", 0, 65535));
   o.vllm_metrics = one_of(arguments, "--metrics-names", {"mortar", "vllm"}) == "vllm";
   const std::string format = one_of(arguments, "--tool-format", {"auto", "json", "xml"});
   o.tool_format = format == "json" ? ToolFormat::Json : format == "xml" ? ToolFormat::Xml : ToolFormat::Auto;
@@ -108,8 +109,6 @@ ServerOptions server_options(const Arguments& arguments) {
   o.min_memory = arguments.number("--min-memory", 0, 100) / 100;
   o.step_limit = arguments.number("--step-limit", 0, 1e6);
   o.max_stops = static_cast<std::size_t>(arguments.integer("--max-stops", 1, 1024));
-  if (arguments.integer("--tensor-parallel", 1, 64) != 1)
-    throw UsageError("--tensor-parallel: a model is served by one device");
   return o;
 }
 
@@ -120,7 +119,6 @@ EngineOptions engine_options(const Arguments& arguments, const Model& model) {
                                                                    : kBatchOnCpu;
   e.max_queue = arguments.integer("--max-queue", 0, 1 << 20);
   e.max_queue_tokens = arguments.integer("--max-queue-tokens", 0, std::int64_t{1} << 40);
-  e.batch_invariant = arguments.flag("--exact");
   return e;
 }
 
@@ -201,6 +199,8 @@ const Option kOptions[] = {
     {"--timeout", "SECONDS", "for an answer; 0: any time", "600"},
     {"--drain", "SECONDS", "for the last answers after SIGTERM", "30"},
     {"--body-limit", "BYTES", "of a request", "32M"},
+    {"--connections-per-address", "N", "of a client; more are answered with 503; 0: any number, as behind a proxy",
+     "0"},
     {"--min-memory", "PERCENT", "of the host's memory that must be available for a new request; 0: any", "5"},
     {"--step-limit", "SECONDS", "for a step of the engine, or 30 mean steps; then the process ends; 0: any time",
      "120"},
@@ -211,10 +211,8 @@ const Option kOptions[] = {
     {"--special-tokens", nullptr, "names such as <|im_end|> in clients' text are these tokens, not text"},
     {"--max-stops", "N", "stop strings of a request", "4"},
     {"--log", "FILE", "access log, JSON lines without prompts; -: standard error"},
-    {"--tensor-parallel", "N", "devices for one model; 1 is supported", "1"},
     {"--no-warm-up", nullptr,
      "answers requests before the kernels of all steps are compiled: the first ones wait for them"},
-    {"--exact", nullptr, "tokens of an answer do not depend on other requests; slower"},
 };
 const Registration kRegistration({"serve", "MODEL", "a server with OpenAI's API", kOptions, OptionSet::Model, run});
 

@@ -18,4 +18,7 @@ RequestError::~RequestError() = default;
 QueueFullError::QueueFullError(const std::string& message) : RequestError("QueueFullError", message) {}
 QueueFullError::~QueueFullError() = default;
 
+RanksError::RanksError(const std::string& message) : Error("RanksError", message, {}) {}
+RanksError::~RanksError() = default;
+
 }  // namespace mortar

@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <exception>
+#include <set>
 #include <string>
+#include <thread>
 
 #include "mesh/environment.hpp"
 #include "mesh/exchange.hpp"
@@ -14,6 +17,7 @@
 #include "mesh/watch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/mesh/thread_meshes.hpp"
 #include "tessera/runtime/cuda.hpp"
 
 namespace tessera {
@@ -158,6 +162,55 @@ Mesh Mesh::of(const std::vector<Device>& devices, SourceLocation where) {
   for (const Device& device : devices) gpus = gpus && device.kind() == DeviceKind::Cuda;
   if (gpus && mesh::nccl::available()) return over_nccl(mesh::nccl::installed_library(where), devices, where);
   return detail::local_mesh(devices, where);
+}
+
+namespace {
+
+/// All are GPUs, and no two are the same.
+bool are_different_gpus(const std::vector<Device>& devices) {
+  std::set<int> ordinals;
+  for (const Device& device : devices)
+    if (device.kind() != DeviceKind::Cuda || !ordinals.insert(device.ordinal()).second) return false;
+  return !devices.empty();
+}
+
+/// Members of a group over NCCL, one for each device: all of them have to be made at the same time.
+std::vector<Mesh> members_over_nccl(const mesh::nccl::Library& library, const std::vector<Device>& devices,
+                                    SourceLocation where) {
+  const mesh::nccl::UniqueId id = mesh::nccl_id(library, where);
+  const std::vector<Stream> streams = streams_on(devices);
+  std::vector<std::shared_ptr<mesh::Communicator>> communicators(devices.size());
+  std::vector<std::exception_ptr> errors(devices.size());
+  const auto make = [&](std::size_t i) noexcept {
+    try {
+      communicators[i] = mesh::nccl_communicator(library, id, static_cast<int>(devices.size()), static_cast<int>(i),
+                                                 std::span(streams).subspan(i, 1), mesh::nccl_options(), where);
+    } catch (...) { errors[i] = std::current_exception(); }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < devices.size(); ++i) threads.emplace_back([&make, i] { make(i); });
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  std::vector<Mesh> all;
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    all.push_back(Mesh(std::make_shared<detail::MeshState>(std::move(communicators[i]), std::vector<Stream>{streams[i]},
+                                                           detail::MeshState::Grid{})));
+  return all;
+}
+
+}  // namespace
+
+std::vector<Mesh> mesh::thread_meshes(const std::vector<Device>& devices, int timeout_ms, SourceLocation where) {
+  if (devices.empty()) throw MeshError("a mesh has at least one rank.\n  Name a device for each rank.", where);
+  if (are_different_gpus(devices) && nccl::available())
+    return members_over_nccl(nccl::installed_library(where), devices, where);
+  std::vector<Mesh> all;
+  auto communicators = thread_communicators(static_cast<int>(devices.size()), 1, timeout_ms);
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    all.push_back(Mesh::over(std::move(communicators[i]), {devices[i]}, where));
+  return all;
 }
 
 Mesh Mesh::of_this_process(SourceLocation where) {

@@ -137,4 +137,10 @@ void Mesh::abort(const std::string& reason) const noexcept {
   }
 }
 
+std::optional<std::string> Mesh::failure() const {
+  const auto failed = state_->communicator().failure();
+  if (!failed) return std::nullopt;
+  return failed->rank < 0 ? failed->reason : concat("rank ", failed->rank, ": ", failed->reason);
+}
+
 }  // namespace tessera

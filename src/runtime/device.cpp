@@ -12,6 +12,7 @@
 #include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/cuda.hpp"
+#include "tessera/runtime/thread_device.hpp"
 
 namespace tessera {
 
@@ -81,7 +82,15 @@ Device runtime::device_from_environment() {
   } catch (const DeviceError& error) { throw DeviceError(concat("TESSERA_DEVICE: ", error.message())); }
 }
 
+namespace {
+thread_local runtime::Backend* chosen_here = nullptr;
+}
+
+runtime::ThreadDevice::ThreadDevice(Device device) noexcept : before_(chosen_here) { chosen_here = &device.backend(); }
+runtime::ThreadDevice::~ThreadDevice() { chosen_here = before_; }
+
 Device default_device(SourceLocation where) {
+  if (chosen_here != nullptr) return Device(*chosen_here);
   runtime::Backend* backend = chosen.load(std::memory_order_acquire);
   if (backend == nullptr) {
     runtime::Backend* found = &runtime::at_line(where, runtime::device_from_environment).backend();

@@ -307,12 +307,14 @@ TEST(Mesh, OneRankThatFailsEndsTheOthers) {
   on_ranks(Mesh::threads(3, Device::cpu(), 20'000), [](const Mesh& mesh) {
     auto s = zeros<f32>({3, 64}, axis<0>, mesh).sync();
     if (mesh.first_rank() == 1) {
+      EXPECT_EQ(mesh.failure(), std::nullopt);
       mesh.abort("could not read its file");
       EXPECT_ERROR(MeshError, static_cast<void>(all_gather(s).sync()), "rank 1: could not read its file");
       return;
     }
     EXPECT_ERROR(MeshError, static_cast<void>(all_gather(s).sync()), "rank 1: could not read its file");
     EXPECT_ERROR(MeshError, static_cast<void>(barrier(mesh).sync()), "rank 1: could not read its file");
+    EXPECT_EQ(mesh.failure(), "rank 1: could not read its file");
   });
 }
 

@@ -84,6 +84,19 @@ class Generate(unittest.TestCase):
         for a, b in zip(own["logprobs"], other["logprobs"]):
             self.assertAlmostEqual(a["logprob"], b["logprob"], delta=0.04)
 
+    def test_several_devices_give_the_bits_of_one(self):
+        """With --exact. A number of ranks that cannot share the model is an error before anything is loaded."""
+        words = ["--prompt-ids", ids(range(5, 40)), "--temperature", 1, "--seed", 7, "--ignore-eos", "--max-tokens", 24, "--logprobs", 2]
+        for model, ranks in (("dense-tied", 4), ("moe", 4), ("moe-fp8", 2)):
+            one, several = (self.generate(*words, "--exact", "--tensor-parallel", n, model=model) for n in (1, ranks))
+            for key in ("ids", "logprobs"):
+                self.assertEqual(one[key], several[key], model)
+        self.assertEqual(len(self.generate(*words, "--tensor-parallel", 2)["ids"]), 24)
+        _, err = run("generate", MODELS / "dense-tied", "--prompt-ids", 1, "--tensor-parallel", 3, code=1)
+        self.assertIn("query heads that divide equally among 3 ranks", err)
+        _, err = run("generate", MODELS / "dense-tied", "--prompt-ids", 1, "--tensor-parallel", 0, code=2)
+        self.assertIn("--tensor-parallel: expected an integer from 1 to 64", err)
+
     def test_text_is_standard_output_and_the_rest_standard_error(self):
         words = ["generate", MODELS / "dense-untied", "--prompt", "The kernel", "--raw", "--greedy", "--ignore-eos", "--max-tokens", 20, "--max-context", 256]
         out, err = run(*words)

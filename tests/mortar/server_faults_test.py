@@ -49,6 +49,22 @@ class Signals(unittest.TestCase):
                 self.assertEqual(json.loads(line)["status"], 200)
             self.assertEqual(server.stop(), (0, ""))
 
+    def test_connections_of_one_address_are_limited(self):
+        with tempfile.TemporaryDirectory() as folder:
+            server = serving.Server(serving.make_model(pathlib.Path(folder) / "small"), "--connections-per-address", 2)
+            kept = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=10) for _ in range(2)]
+            for connection in kept:
+                connection.request("GET", "/health")
+                self.assertEqual(connection.getresponse().read(), b'{"status":"ok"}')
+            status, headers, text = server.get("/health")
+            self.assertEqual((status, headers["Retry-After"], json.loads(text)["error"]["code"]), (503, "1", "too_many_connections"))
+            kept[0].request("GET", "/health")
+            self.assertEqual(kept[0].getresponse().status, 200, "the others are served")
+            for connection in kept:
+                connection.close()
+            self.assertTrue(eventually(lambda: server.get("/health")[0] == 200))
+            self.assertEqual(server.stop(), (0, ""))
+
     def test_a_second_signal_ends_it_at_once(self):
         with tempfile.TemporaryDirectory() as folder:
             server = serving.Server(serving.make_model(pathlib.Path(folder) / "small"), "--drain", 60)

@@ -9,6 +9,7 @@
 // order.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,8 +74,15 @@ class Mesh {
   Stream stream(int rank, SourceLocation where = SourceLocation::current()) const;
   /// "4 ranks (threads)"
   std::string to_string() const;
+  /// Makes one collective of each size class and compares its results; every member calls it. For the start of a
+  /// program, before anything is loaded. Throws MeshError with what is wrong between the ranks (another version of
+  /// Tessera, data that does not arrive as it was sent); then the group has ended.
+  void check_links(SourceLocation where = SourceLocation::current()) const;
   /// Ends the group: all operations in flight and later ones fail on every member, with the reason.
   void abort(const std::string& reason) const noexcept;
+  /// Why the group has ended, "rank 1: ..."; none while it works. Where the devices move the data (NCCL), operations
+  /// that were in flight then end without an error, with unspecified results: ask after waiting for them.
+  std::optional<std::string> failure() const;
   bool operator==(const Mesh& other) const noexcept { return state_ == other.state_; }
 
   explicit Mesh(std::shared_ptr<detail::MeshState> state) noexcept : state_(std::move(state)) {}

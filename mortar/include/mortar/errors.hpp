@@ -48,4 +48,12 @@ class QueueFullError : public RequestError {
   ~QueueFullError() override;
 };
 
+/// Devices that compute a model together cannot go on, because one of them has failed or does not answer. The message
+/// has its rank and the cause. The engine ends: start it again.
+class RanksError : public Error {
+ public:
+  explicit RanksError(const std::string& message);
+  ~RanksError() override;
+};
+
 }  // namespace mortar

@@ -20,7 +20,8 @@ struct LoadOptions {
   /// Called by the thread that loads, about ten times a second and at the end. What it throws ends the loading and is
   /// thrown again; nothing of the model remains.
   std::function<void(const LoadProgress&)> progress;
-  int threads = 0;  ///< that read files; 0: chosen
+  int threads = 0;   ///< that read files; 0: chosen
+  Ranks ranks = {};  ///< the weights are those of one rank
 };
 
 /// `model` is what Checkpoint::verify has returned. Throws ModelError if a file cannot be read, CapacityError if the

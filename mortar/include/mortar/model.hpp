@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mortar/checkpoint.hpp"
 #include "mortar/config.hpp"
@@ -11,18 +12,28 @@
 #include "mortar/plan.hpp"
 #include "mortar/tokenizer.hpp"
 #include "mortar/weights.hpp"
+#include "tessera/mesh/mesh.hpp"
 #include "tessera/runtime/device.hpp"
 
 namespace mortar {
+
+/// What a rank of tensor parallelism has: one thread of this process drives it.
+struct ModelPart {
+  tessera::Mesh mesh;  ///< this rank is the only local one
+  tessera::Device device;
+  Weights weights;
+};
 
 struct Model {
   std::string folder;
   ModelSpec config;  ///< as the files have the model (Checkpoint::verify)
   GenerationConfig generation;
-  std::optional<Tokenizer> tokenizer;  ///< none with random weights in a folder without tokenizer.json
-  Weights weights;
-  tessera::Device device = tessera::Device::cpu();
-  MemoryPlan plan;  ///< the context and batch that were planned for
+  std::optional<Tokenizer> tokenizer;               ///< none with random weights in a folder without tokenizer.json
+  Weights weights;                                  ///< empty if there are parts
+  tessera::Device device = tessera::Device::cpu();  ///< of the first rank
+  std::vector<ModelPart> parts;                     ///< of each rank, in order; none: one device has the model
+  bool exact = false;                               ///< ModelOptions::exact
+  MemoryPlan plan;                                  ///< of each rank: the context and batch that were planned for
   KvType kv_type = KvType::Bf16;
 };
 
@@ -34,13 +45,19 @@ struct ModelOptions {
   KvType kv_type = KvType::Bf16;
   std::optional<std::uint64_t> random_weights =
       std::nullopt;  ///< the seed of weights that are made on the device instead of read
-  std::function<void(const LoadProgress&)> progress = {};  ///< called while weights are loaded
+  std::function<void(const LoadProgress&)> progress = {};  ///< called while weights are loaded, those of the first rank
+  /// Devices that compute the model together: GPUs from `device` on, or so many ranks on the CPU.
+  std::int64_t tensor_parallel = 1;
+  /// Tokens and logits do not depend on what else is computed, nor on the number of devices: bit for bit. Slower.
+  bool exact = false;
+  /// The ranks, one local rank each, instead of tensor_parallel: Mesh::threads(). All in this process.
+  std::vector<tessera::Mesh> meshes = {};
   OnWarning warning = {};  ///< called before weights are loaded, for each warning of Checkpoint::verify
 };
 
 /// Reads the model in `folder`. Throws ModelError for files that are not as they should be, CapacityError if the model
-/// does not fit the device, RequestError for options that it cannot have (a context beyond the model's, an FP8 cache);
-/// all before anything is allocated on it.
+/// does not fit the device, RequestError for options that it cannot have (a context beyond the model's, an FP8 cache, a
+/// number of devices that cannot share it); all before anything is allocated on it.
 Model load(const std::string& folder, const ModelOptions& options = {});
 
 }  // namespace mortar

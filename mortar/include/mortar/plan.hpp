@@ -8,6 +8,18 @@
 
 namespace mortar {
 
+/// Which part of a model a device has, if several share it (docs/mortar/parallel.md).
+struct Ranks {
+  std::int64_t rank = 0, ranks = 1;
+  /// Every result is computed by one rank as one device computes it, so that no bit depends on the number of ranks;
+  /// else the sums of the ranks are added.
+  bool exact = false;
+
+  bool several() const { return ranks > 1; }
+};
+/// The sizes of what the rank computes: heads, key heads, columns of the MLPs. The number of experts is the model's.
+ModelSpec local_spec(const ModelSpec& model, const Ranks& ranks);
+
 /// Bytes of the weights on the device, by kind; FP8 with its scales.
 struct WeightBytes {
   std::int64_t embedding = 0, attention = 0, mlp = 0, experts = 0, norms = 0, lm_head = 0;  ///< lm_head: 0 if tied
@@ -23,7 +35,8 @@ struct ModelSize {
 /// Bytes of weights that a decoding step of `batch` sequences reads: of experts the number that is expected if each
 /// token chooses any of them equally often.
 std::int64_t bytes_per_step(const ModelSpec& model, std::int64_t batch);
-ModelSize model_size(const ModelSpec& model);
+/// What one rank has.
+ModelSize model_size(const ModelSpec& model, const Ranks& ranks = {});
 
 enum class KvType : std::uint8_t { Bf16, Fp8 };
 /// Keys and values of all layers.
@@ -31,7 +44,9 @@ std::int64_t kv_bytes_per_token(const ModelSpec& model, KvType type);
 
 /// An upper bound of the bytes that steps of an engine need beside weights and KV cache: with at most `prefill_tokens`
 /// tokens of prompts in a step, beside a token each of `batch` sequences.
-std::int64_t activation_bytes(const ModelSpec& model, std::int64_t prefill_tokens, std::int64_t batch);
+/// Ranks are given as much as one device has, and what they gather.
+std::int64_t activation_bytes(const ModelSpec& model, std::int64_t prefill_tokens, std::int64_t batch,
+                              const Ranks& ranks = {});
 
 /// Sequences take the KV cache in pages of so many tokens.
 inline constexpr int kPage = 64;
@@ -53,6 +68,7 @@ struct PlanRequest {
   std::int64_t prefill_tokens = kDefaultPrefill;  ///< tokens of a step over prompts
   std::int64_t page_tokens = kPage;
   KvType kv_type = KvType::Bf16;
+  Ranks ranks = {};  ///< the plan is that of one rank
 };
 
 /// All in bytes but the last four.

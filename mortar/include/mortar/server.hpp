@@ -33,6 +33,7 @@ struct ServerOptions {
   double timeout = 600;                            ///< seconds that an answer may take; 0: any time
   double drain = 30;                               ///< seconds that drain() waits for answers
   std::size_t body_limit = std::size_t{32} << 20;  ///< bytes
+  std::size_t max_connections_per_address = 0;     ///< more of a client's address are answered with 503; 0: any number
   std::size_t max_stops = 4;                       ///< stop strings of a request
   bool vllm_metrics = false;                       ///< /metrics has vLLM's names where it knows them
   ToolFormat tool_format = ToolFormat::Auto;

@@ -20,9 +20,9 @@ bool needs_slot_state(const Sampling& s) {
 void Engine::State::admit() {
   while (const SequencePtr s = scheduler.admit()) {
     try {
-      if (needs_slot_state(s->request().sampling) || slots) {
-        if (!slots) slots = std::make_unique<SlotState>(options.max_batch, model.config.vocabulary, runner.stream());
-        slots->begin(s->slot, s->tokens(0, s->known()), s->prompt(), s->request().sampling, runner.stream());
+      if (needs_slot_state(s->request().sampling) || has_slots) {
+        runner.begin(options.max_batch, s->slot, s->tokens(0, s->known()), s->prompt(), s->request().sampling);
+        has_slots = true;
       }
     } catch (...) {
       scheduler.put_back(*s);
@@ -43,7 +43,7 @@ void Engine::State::launch(PlannedStep& plan, const PlannedStep* before) {
     if (!row.wants_token) continue;
     const Sequence& s = *plan.chosen[i];
     request.scores = std::max(request.scores, s.request().logprobs);
-    if (needs_slot_state(s.request().sampling)) request.how.slots = slots.get();
+    request.penalised = request.penalised || needs_slot_state(s.request().sampling);
     request.how.counted = request.how.counted || s.request().sampling.frequency_penalty != 0;
     request.how.greedy = request.how.greedy && is_greedy(row.sampling);
     if (s.allowed && s.allowed->may_restrict(s.pending)) row.sampling[kMask] = static_cast<tessera::i32>(plan.masks++);

@@ -56,7 +56,7 @@ EngineOptions Engine::State::checked(EngineOptions o, const ModelSpec& model) {
 Engine::State::State(Model&& loaded, const EngineOptions& chosen)
     : options(checked(chosen, loaded.config)),
       model(std::move(loaded)),
-      runner(model, {options.strict, options.batch_invariant}, page_count()),
+      runner(model, {options.strict, options.batch_invariant || model.exact}, page_count()),
       scheduler(scheduler_options()),
       max_context(std::min(model.plan.max_context, scheduler.pages().count() * kPage)),
       mailbox(options.max_queue, options.max_queue_tokens) {
@@ -87,7 +87,9 @@ SchedulerOptions Engine::State::scheduler_options() const {
 
 std::int64_t Engine::State::page_count() const {
   const MemoryPlan& plan = model.plan;
-  const std::int64_t activations = activation_bytes(model.config, options.prefill_tokens, options.max_batch);
+  const std::int64_t activations =
+      activation_bytes(model.config, options.prefill_tokens, options.max_batch,
+                       {0, std::max<std::int64_t>(1, std::ssize(model.parts)), model.exact});
   const std::int64_t left =
       std::max<std::int64_t>(0, plan.available - plan.weights.total() - activations - plan.reserve);
   const std::int64_t fit = std::min(left / plan.kv_per_token / kPage * kPage, kMostKvTokens);

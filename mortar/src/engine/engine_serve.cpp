@@ -121,7 +121,7 @@ void Engine::State::serve(const std::stop_token& stop) {
     } catch (const std::exception& error) {
       const Guard guard(*this);
       ++failures;
-      const bool last = failures == kTries * kRounds;
+      const bool last = failures == kTries * kRounds || runner.has_ended();
       if (last) {
         open_letters();
         ahead.reset();
@@ -129,7 +129,7 @@ void Engine::State::serve(const std::stop_token& stop) {
         for (const SubmissionPtr& submission : mailbox.open())
           for (Sequence& s : submission->choices) suspects.push_back(submission->pointer(s));
       }
-      if (failures % kTries == 0) fail_all(std::exchange(suspects, {}), error.what());
+      if (last || failures % kTries == 0) fail_all(std::exchange(suspects, {}), error.what());
       publish();
       send(thrown);
       if (last) throw;

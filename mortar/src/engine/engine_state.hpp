@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/mailbox.hpp"
-#include "engine/runner.hpp"
+#include "engine/runners.hpp"
 #include "engine/scheduler.hpp"
 #include "mortar/engine.hpp"
 
@@ -21,7 +21,7 @@ namespace mortar {
 
 /// A step that has been planned, and launched.
 struct PlannedStep : StepPlan {
-  Runner::Launched launched;
+  Runners::Launched launched;
   bool scored = false;         ///< log-probabilities were requested
   std::size_t masks = 0;       ///< rows that may need a mask
   bool tokens_chosen = false;  ///< the choice of its tokens has been launched as well
@@ -37,10 +37,10 @@ struct Engine::State {
   EngineOptions options;
   Model model;
   TokenMeanings meanings;
-  Runner runner;
+  Runners runner;
   Scheduler scheduler;
   std::int64_t max_context;
-  std::unique_ptr<SlotState> slots;  ///< made for the first sequence that needs it
+  bool has_slots = false;  ///< a sequence has needed the state of slots: from then on all sequences begin there
   std::optional<PlannedStep> ahead;  ///< the step that was launched before the tokens of the last were known
   EngineStats stats;                 ///< counters
   std::vector<std::uint32_t> masks;  ///< of a step

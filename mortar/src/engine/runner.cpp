@@ -9,6 +9,7 @@
 
 #include "mortar/errors.hpp"
 #include "tessera/kernels/embedding.hpp"
+#include "tessera/runtime/thread_device.hpp"
 
 namespace mortar {
 
@@ -22,10 +23,10 @@ Flow<StepResult> run_step(const Tensor<i32, 1>& packed, const StepShape& shape, 
   const auto hidden = co_await forward(network, cache, views.step);
   StepResult result;
   if (shape.decode()) {
-    result.logits = co_await logits_of(hidden.view(), network.weights.head(), network.numerics);
+    result.logits = co_await logits_of(network, hidden.view());
   } else {
     const auto last = co_await kernels::embedding(hidden, views.last);
-    result.logits = co_await logits_of(last.view(), network.weights.head(), network.numerics);
+    result.logits = co_await logits_of(network, last.view());
   }
   if (masked)
     result.tokens = co_await zeros<i32>(Dims<1>(1));
@@ -44,36 +45,26 @@ void place_chosen(Mut<i32, N> ids, In<i32, dyn> after, In<i32, dyn> chosen) {
 /// Rows of logits that are computed at a time: those of a large vocabulary take 39 MB.
 constexpr std::int64_t kLogitRows = 64;
 
-/// A graph is captured for the default device.
-class DefaultDevice {
- public:
-  explicit DefaultDevice(Device device) : before_(default_device()) { set_default_device(device); }
-  ~DefaultDevice() { set_default_device(before_); }
-  DefaultDevice(const DefaultDevice&) = delete;
-  DefaultDevice& operator=(const DefaultDevice&) = delete;
-
- private:
-  Device before_;
-};
-
 Tensor<i32, 1> on_device(const std::vector<i32>& data, const Stream& stream) {
   return from(std::span(data), {static_cast<std::int64_t>(data.size())}).on(stream);
 }
 
 }  // namespace
 
-Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
-    : stream_(model.device), valid_(model.config.vocabulary), words_((valid_ + 31) / 32) {
+Runner::Runner(const Model& model, Weights&& weights, Device device, const Numerics& numerics, std::int64_t pages,
+               const Parallel* parallel)
+    : stream_(device), valid_(model.config.vocabulary), words_((valid_ + 31) / 32) {
   if (model.tokenizer) valid_ = std::min<std::int64_t>(valid_, model.tokenizer->size());
   const RopeAngles angles = rope_angles(model.config);
-  network_.config = model.config;
-  network_.weights = std::move(model.weights);
+  network_.config = parallel == nullptr ? model.config : local_spec(model.config, parallel->ranks);
+  network_.weights = std::move(weights);
+  network_.parallel = parallel;
   network_.frequencies =
       from(std::span(angles.inverse_frequencies), {static_cast<std::int64_t>(angles.inverse_frequencies.size())})
           .sync(stream_);
   network_.rope_factor = angles.attention_factor;
   network_.numerics = numerics;
-  if (kernels::target_of(model.device).gpu) {
+  if (kernels::target_of(device).gpu) {
     rounding_ = kGpuRounding;
     if (!numerics.one_way()) query_tile_ = kQueryTile;
   }
@@ -81,7 +72,7 @@ Runner::Runner(Model& model, const Numerics& numerics, std::int64_t pages)
     cache_ = empty_cache(pages, {}, stream_);
   } catch (const DeviceError& error) {
     throw CapacityError("a KV cache of " + std::to_string(pages * kPage) + " tokens (" +
-                        bytes_text(pages * kPage * kv_bytes_per_token(model.config, KvType::Bf16)) +
+                        bytes_text(pages * kPage * kv_bytes_per_token(network_.config, KvType::Bf16)) +
                         ") does not fit beside the weights: take a smaller context or batch\n" + error.message());
   }
 }
@@ -109,7 +100,7 @@ Runner::DecodeGraph& Runner::graph_for(const StepShape& shape, const Choosing& h
                                        const DecodeGraph* in_use) {
   const GraphKey key{shape.rows, shape.pages, masked ? Choosing{} : how, masked};
   if (const auto found = graphs_.find(key); found != graphs_.end()) return found->second;
-  const DefaultDevice device(stream_.device());
+  const runtime::ThreadDevice device(stream_.device());  // a graph is captured for the default device
   const auto captured = [&] {
     auto packed = zeros<i32>({packed_size(shape)}).sync(stream_);
     return capture(run_step, std::move(packed), shape, static_cast<const Network&>(network_), cache_, key.how,
@@ -226,7 +217,15 @@ Runner::Launched Runner::replay(DecodeGraph& decode, const StepRequest& request,
   return step;
 }
 
-Runner::Launched Runner::launch(const StepRequest& request, const Launched* before) {
+void Runner::begin(std::int64_t slots, std::int64_t slot, const TokenRange& ids, std::int64_t prompt,
+                   const Sampling& sampling) {
+  if (!slots_) slots_ = std::make_unique<SlotState>(slots, network_.weights.embedding.dim(0), stream_);
+  slots_->begin(slot, ids, prompt, sampling, stream_);
+}
+
+Runner::Launched Runner::launch(const StepRequest& asked, const Launched* before) {
+  StepRequest request = asked;
+  request.how.slots = request.penalised ? slots_.get() : nullptr;
   const StepShape shape = shape_of(request.rows, request.prompts);
   const DecodeGraph* in_use = before == nullptr ? nullptr : before->graph_;
   Launched step = shape.decode() ? replay(graph_for(shape, request.how, request.masked, in_use), request, shape, before)
@@ -286,7 +285,7 @@ void Runner::row_logits(const RowPlan& row, std::int64_t tokens,
   const Tensor<bf16, 2> hidden = forward(network_, cache_, views.step).on(stream_);
   for (std::int64_t first = 0; first < tokens; first += kLogitRows) {
     const auto rows = hidden.slice<0>(first, std::min(first + kLogitRows, tokens));
-    use(first, logits_of(rows, network_.weights.head(), network_.numerics).on(stream_));
+    use(first, logits_of(network_, rows).on(stream_));
   }
 }
 

@@ -28,12 +28,19 @@ struct StepRequest {
   Choosing how;
   bool masked = false;       ///< tokens are chosen by choose()
   std::int64_t scores = -1;  ///< how many log-probabilities to compute; -1: none
+  bool penalised = false;    ///< a row has penalties or biases: `how` gets the state of slots
 };
 
 class Runner {
  public:
-  /// Takes the weights of `model` and allocates `pages` pages. Throws CapacityError if they do not fit.
-  Runner(Model& model, const Numerics& numerics, std::int64_t pages);
+  /// For a device that has `weights`, all of the model's or those of a rank of `parallel`, which may be null and must
+  /// outlive it. Allocates `pages` pages. Throws CapacityError if they do not fit.
+  Runner(const Model& model, Weights&& weights, tessera::Device device, const Numerics& numerics, std::int64_t pages,
+         const Parallel* parallel = nullptr);
+
+  /// A sequence begins in one of `slots` slots: `ids`, of which the first `prompt` are its prompt.
+  void begin(std::int64_t slots, std::int64_t slot, const TokenRange& ids, std::int64_t prompt,
+             const Sampling& sampling);
 
   struct Chosen {
     std::vector<TokenId> tokens;  ///< one for each row that wants one
@@ -63,10 +70,22 @@ class Runner {
   /// Tokens of a tile of queries: prompts begin at multiples of it.
   int query_tile() const { return query_tile_; }
 
-  /// Computes steps of all sizes without a sequence: their kernels are compiled, or found in the cache and loaded.
-  /// `progress` hears how many of how many steps have been computed; what it throws ends the warm-up. Steps for which
-  /// there is no memory are left out.
-  void warm_up(const WarmUpLimits& limits, const std::function<void(std::int64_t, std::int64_t)>& progress);
+  /// Steps of all sizes without a sequence: computing them compiles their kernels, or loads them.
+  struct WarmUp {
+    struct Part {
+      std::int64_t bytes;  ///< of its intermediate results
+      std::function<void(const std::vector<std::size_t>&, KvCache&, tessera::Stream&)> run;
+    };
+    std::vector<std::size_t> layers;  ///< that are computed
+    std::vector<Part> parts;
+  };
+  /// It refers to the runner.
+  WarmUp warm_up(const WarmUpLimits& limits) const;
+  /// Computes a part, unless there is no memory for it. Of ranks, all do so for the same one.
+  void prepare(const WarmUp& warm_up, std::size_t part);
+  /// Computes the parts from `first` on in many threads, for programs that have nothing compiled yet. `memory`: bytes
+  /// for the intermediate results of all threads. Not for ranks, which make collectives in one order.
+  void compile_in_threads(const WarmUp& warm_up, std::size_t first, std::int64_t memory) const;
 
  private:
   struct GraphKey {
@@ -90,21 +109,14 @@ class Runner {
   }
   /// The cache of `pages` pages of some layers; of all if there are none.
   KvCache empty_cache(std::int64_t pages, std::span<const std::size_t> layers, const tessera::Stream& stream) const;
-  /// A part of a warm-up, on a cache and a stream.
-  struct Preparation {
-    std::int64_t bytes;  ///< of its intermediate results
-    std::function<void(KvCache&, tessera::Stream&)> run;
-  };
-  std::vector<Preparation> preparations(const WarmUpLimits& limits, std::span<const std::size_t> layers) const;
   /// The forward pass of some layers, for no sequence.
   void compute_empty(const StepShape& shape, std::span<const std::size_t> layers, KvCache& cache,
                      tessera::Stream& stream) const;
   /// The logits of `rows` rows, and all ways of choosing tokens from them.
   void choose_empty(std::int64_t rows, std::int64_t slots, tessera::Stream& stream) const;
+  static void place_none(tessera::Tensor<tessera::i32, 1>& data, const tessera::Tensor<tessera::i32, 1>& tokens,
+                         const std::vector<std::int64_t>& numbers, const tessera::Stream& stream);
   SlotState empty_slots(std::int64_t slots, const tessera::Stream& stream) const;
-  /// Runs all parts, several at a time, so that kernels are compiled at once; `memory`: bytes for their results.
-  void compile_in_threads(std::span<const Preparation> work, std::span<const std::size_t> layers,
-                          std::int64_t memory) const;
 
   Launched launch_eager(const StepRequest& request, const StepShape& shape, const Launched* before);
   Launched replay(DecodeGraph& graph, const StepRequest& request, const StepShape& shape, const Launched* before);
@@ -122,6 +134,7 @@ class Runner {
   tessera::Stream stream_;
   Network network_;
   KvCache cache_;
+  std::unique_ptr<SlotState> slots_;  ///< made for the first sequence that needs it
   std::int64_t valid_, words_;
   int query_tile_ = kSmallQueryTile, rounding_ = 1;
   DeviceClock clock_;

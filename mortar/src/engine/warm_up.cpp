@@ -11,6 +11,7 @@
 
 #include "engine/penalty_kernels.hpp"
 #include "engine/runner.hpp"
+#include "mortar/engine.hpp"
 #include "tessera/kernels/embedding.hpp"
 #include "tessera/runtime/memory.hpp"
 
@@ -19,8 +20,6 @@ namespace mortar {
 using namespace tessera;
 
 namespace {
-
-constexpr std::int64_t kLeastPages = 8;
 
 std::vector<std::int64_t> powers_of_two(std::int64_t first, std::int64_t last) {
   std::vector<std::int64_t> all;
@@ -182,10 +181,18 @@ void Runner::compute_empty(const StepShape& shape, std::span<const std::size_t> 
   stream.synchronize();
 }
 
+/// The kernel that puts tokens of one step into the next one, for these numbers of answers, of which none follows one.
+void Runner::place_none(Tensor<i32, 1>& data, const Tensor<i32, 1>& tokens, const std::vector<std::int64_t>& numbers,
+                        const Stream& stream) {
+  std::ranges::for_each(numbers, [&](std::int64_t answers) {  // clang's analysis of tensors does not follow a loop
+    place_chosen_ids(data, kIdsBegin, std::vector<i32>(static_cast<std::size_t>(answers), -1), tokens, stream);
+  });
+}
+
 void Runner::choose_empty(std::int64_t rows, std::int64_t slots, Stream& stream) const {
   StepShape shape;
   shape.rows = shape.tokens = shape.wanted = rows;
-  Tensor<i32, 1> data = packed_on(shape, stream);
+  const Tensor<i32, 1> data = packed_on(shape, stream);
   const auto states = zeros<bf16>({rows, network_.config.hidden}).on(stream);
   SlotState state = empty_slots(slots, stream);
   const auto masks = full<i32>({rows, words_}, -1).on(stream);
@@ -194,7 +201,7 @@ void Runner::choose_empty(std::int64_t rows, std::int64_t slots, Stream& stream)
     const StepViews views = views_of(data, shape);
     // Rows of prompts are gathered; those of a decoding step are the step's.
     const auto last = kernels::embedding(states, views.last).on(stream);
-    const auto logits = logits_of(last.view(), network_.weights.head(), network_.numerics).on(stream);
+    const auto logits = logits_of(network_, last.view()).on(stream);
     for (const bool greedy : {true, false}) {
       for (SlotState* const penalised : {static_cast<SlotState*>(nullptr), &state}) {
         const Choosing how{penalised, penalised != nullptr, greedy};
@@ -205,16 +212,15 @@ void Runner::choose_empty(std::int64_t rows, std::int64_t slots, Stream& stream)
     for (const std::int64_t count : {std::int64_t{0}, kMostLogprobs})
       (void)score(logits, *tokens, count, valid_, stream);
   }
-  for (const std::int64_t answers : choices_to_prepare(rows, rounding_)) {
-    const std::vector<i32> none(static_cast<std::size_t>(answers), -1);
-    place_chosen_ids(data, kIdsBegin, none, *tokens, stream);
-  }
+  Tensor<i32, 1> next = packed_on(shape, stream);
+  place_none(next, *tokens, choices_to_prepare(rows, rounding_), stream);
   stream.synchronize();
 }
 
 SlotState Runner::empty_slots(std::int64_t slots, const Stream& stream) const {
-  SlotState state(slots, network_.config.vocabulary, stream);
-  state.counts = zeros<i32>({slots, network_.config.vocabulary}).on(stream);
+  const std::int64_t vocabulary = network_.weights.embedding.dim(0);
+  SlotState state(slots, vocabulary, stream);
+  state.counts = zeros<i32>({slots, vocabulary}).on(stream);
   const std::vector<TokenId> ids(kMarkedIds);
   const auto begin = [&](std::int64_t slot, std::size_t count) {
     state.begin(slot, {std::span(ids).first(count)}, static_cast<std::int64_t>(count), {}, stream);
@@ -224,63 +230,57 @@ SlotState Runner::empty_slots(std::int64_t slots, const Stream& stream) const {
   return state;
 }
 
-std::vector<Runner::Preparation> Runner::preparations(const WarmUpLimits& limits,
-                                                      std::span<const std::size_t> layers) const {
+Runner::WarmUp Runner::warm_up(const WarmUpLimits& limits) const {
   constexpr std::int64_t kFewSlots = 16;  // take the same kernels as many
-  std::vector<Preparation> all;
+  WarmUp all;
+  all.layers = layers_to_prepare(network_.weights);
   for (const StepShape& shape : steps_to_prepare(limits, query_tile_, rounding_))
-    all.push_back(
-        {activation_bytes(network_.config, shape.tokens, 0),
-         [this, shape, layers](KvCache& cache, Stream& stream) { compute_empty(shape, layers, cache, stream); }});
+    all.parts.push_back({activation_bytes(network_.config, shape.tokens, 0),
+                         [this, shape](const std::vector<std::size_t>& layers, KvCache& cache, Stream& stream) {
+                           compute_empty(shape, layers, cache, stream);
+                         }});
   const std::int64_t slots = std::min(limits.batch, kFewSlots);
   for (const std::int64_t rows : choices_to_prepare(limits.batch, rounding_)) {
     // Logits four times, marks and counts.
-    const std::int64_t elements = (4 * rows + 2 * slots) * network_.config.vocabulary;
-    all.push_back({elements * static_cast<std::int64_t>(sizeof(f32)),
-                   [this, rows, slots](KvCache&, Stream& stream) { choose_empty(rows, slots, stream); }});
+    const std::int64_t elements = (4 * rows + 2 * slots) * network_.weights.embedding.dim(0);
+    all.parts.push_back({elements * static_cast<std::int64_t>(sizeof(f32)),
+                         [this, rows, slots](const std::vector<std::size_t>&, KvCache&, Stream& stream) {
+                           choose_empty(rows, slots, stream);
+                         }});
   }
   return all;
 }
 
-void Runner::compile_in_threads(std::span<const Preparation> work, std::span<const std::size_t> layers,
-                                std::int64_t memory) const {
-  std::atomic<std::size_t> next{0};
+void Runner::prepare(const WarmUp& warm_up, std::size_t part) {
+  try {
+    warm_up.parts[part].run(warm_up.layers, cache_, stream_);
+  } catch (const OutOfMemoryError&) {
+    // The first request that needs such a step is told. Ranks cannot leave out what others compute.
+    if (network_.parallel != nullptr) throw;
+  }
+}
+
+void Runner::compile_in_threads(const WarmUp& warm_up, std::size_t first, std::int64_t memory) const {
+  std::atomic<std::size_t> next{first};
   SharedMemory free(memory);
+  const std::size_t end = warm_up.parts.size();
   const auto run = [&] {
     try {
       Stream stream(stream_.device());
-      KvCache cache = empty_cache(1, layers, stream);
-      for (std::size_t i = next++; i < work.size(); i = next++) {
-        if (!free.has(work[i].bytes)) continue;
-        const SharedMemory::Part part(free, work[i].bytes);
-        work[i].run(cache, stream);
+      KvCache cache = empty_cache(1, warm_up.layers, stream);
+      for (std::size_t i = next++; i < end; i = next++) {
+        const WarmUp::Part& part = warm_up.parts[i];
+        if (!free.has(part.bytes)) continue;
+        const SharedMemory::Part taken(free, part.bytes);
+        part.run(warm_up.layers, cache, stream);
       }
     } catch (const std::exception&) {
       // The warm-up computes all of it once more, and meets the error if it lasts.
     }
   };
   std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < std::min<std::size_t>(std::thread::hardware_concurrency(), work.size()); ++i)
+  for (std::size_t i = 0; i < std::min<std::size_t>(std::thread::hardware_concurrency(), end - first); ++i)
     threads.emplace_back(run);
-}
-
-void Runner::warm_up(const WarmUpLimits& limits, const std::function<void(std::int64_t, std::int64_t)>& progress) {
-  const std::vector<std::size_t> layers = layers_to_prepare(network_.weights);
-  const std::vector<Preparation> work = preparations(limits, layers);
-  bool in_threads = false;
-  for (std::size_t i = 0; i < work.size(); ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    try {
-      work[i].run(cache_, stream_);
-    } catch (const OutOfMemoryError&) {
-      // The first request that needs such a step is told.
-    }
-    if (!in_threads && std::chrono::steady_clock::now() - begin > limits.compiling) {
-      compile_in_threads(std::span(work).subspan(i + 1), layers, limits.memory);
-      in_threads = true;
-    }
-    if (progress) progress(static_cast<std::int64_t>(i) + 1, std::ssize(work));
-  }
 }
 
 }  // namespace mortar

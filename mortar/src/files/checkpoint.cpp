@@ -48,8 +48,8 @@ Expected expected_of(const files::WeightTensor& weight, const files::Part& part)
   if (weight.stored == files::Stored::Bf16) e.types = {FileType::BF16};
   if (weight.stored == files::Stored::Fp8) e.types = {FileType::F8_E4M3};
   if (weight.stored == files::Stored::Scales) e.types = {FileType::F32, FileType::BF16};
-  if (!weight.is_vector()) e.shape.push_back(part.rows);
-  e.shape.push_back(weight.columns);
+  if (!weight.is_vector()) e.shape.push_back(part.file_rows);
+  e.shape.push_back(part.file_columns);
   return e;
 }
 

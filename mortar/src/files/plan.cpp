@@ -71,8 +71,9 @@ std::int64_t step_bytes(const ModelSpec& m, std::int64_t tokens) {
 
 /// Bytes for each sequence of a step: logits in f32, once more sorted for sampling; and the intermediate results of all
 /// layers, which do not share memory while a graph is captured (docs/graphs.md).
-std::int64_t bytes_per_sequence(const ModelSpec& m) {
-  return 2 * 4 * m.vocabulary + m.layers * activation_bytes_per_token(m);
+std::int64_t bytes_per_sequence(const ModelSpec& m, const Ranks& ranks) {
+  const std::int64_t logits = ranks.several() ? 4 : 2;  // gathered, and put in order
+  return logits * 4 * m.vocabulary + m.layers * activation_bytes_per_token(m);
 }
 
 /// n * m for amounts from 0, at most kMuch: a quarter of the range, so that a few of them can be added.
@@ -109,8 +110,8 @@ std::int64_t largest_context(const ModelSpec& m, const PlanRequest& r, const Mem
   if (p.largest_context <= 0 && p.largest_batch <= 0) {
     PlanRequest one = r;
     one.batch = 1;
-    const std::int64_t free =
-        p.available - p.weights.total() - p.reserve - step_bytes(m, r.prefill_tokens + 1) - bytes_per_sequence(m);
+    const std::int64_t free = p.available - p.weights.total() - p.reserve - step_bytes(m, r.prefill_tokens + 1) -
+                              bytes_per_sequence(m, r.ranks);
     const std::int64_t context = largest_context(m, one, p, free);
     text += context > 0 ? concat("The largest context of one sequence is ", context, " tokens")
                         : std::string("No context fits: use a smaller model, or one in FP8");
@@ -120,9 +121,9 @@ std::int64_t largest_context(const ModelSpec& m, const PlanRequest& r, const Mem
 
 }  // namespace
 
-ModelSize model_size(const ModelSpec& model) {
+ModelSize model_size(const ModelSpec& model, const Ranks& ranks) {
   ModelSize size;
-  for (const WeightTensor& w : files::weight_tensors(model)) {
+  for (const WeightTensor& w : files::weight_tensors(model, ranks)) {
     const auto bytes = static_cast<std::int64_t>(w.bytes());
     kind_of(size.bytes, w) += bytes;
     const double chosen = experts_chosen(model, 1);
@@ -141,8 +142,9 @@ std::int64_t bytes_per_step(const ModelSpec& model, std::int64_t batch) {
   return bytes;
 }
 
-std::int64_t activation_bytes(const ModelSpec& model, std::int64_t prefill_tokens, std::int64_t batch) {
-  return step_bytes(model, prefill_tokens + batch) + batch * bytes_per_sequence(model);
+std::int64_t activation_bytes(const ModelSpec& model, std::int64_t prefill_tokens, std::int64_t batch,
+                              const Ranks& ranks) {
+  return step_bytes(model, prefill_tokens + batch) + batch * bytes_per_sequence(model, ranks);
 }
 
 std::int64_t kv_bytes_per_token(const ModelSpec& model, KvType type) {
@@ -159,19 +161,19 @@ MemoryPlan estimate_memory(const ModelSpec& model, const PlanRequest& r) {
   if (r.batch > kMostBatch || r.prefill_tokens > kMostBatch || r.page_tokens > kMostBatch)
     throw RequestError(concat("expected a batch, prefill tokens and page tokens of at most ", kMostBatch));
   MemoryPlan p;
-  p.weights = model_size(model).bytes;
-  p.kv_per_token = kv_bytes_per_token(model, r.kv_type);
+  p.weights = model_size(model, r.ranks).bytes;
+  p.kv_per_token = kv_bytes_per_token(local_spec(model, r.ranks), r.kv_type);
   p.available = r.memory.available;
   p.reserve = std::min(512 * kMiB, r.memory.total / 64);
   p.batch = r.batch;
-  p.activations = activation_bytes(model, r.prefill_tokens, r.batch);
+  p.activations = activation_bytes(model, r.prefill_tokens, r.batch, r.ranks);
   const std::int64_t free = p.available - p.weights.total() - p.reserve;
   p.largest_context = largest_context(model, r, p, free - p.activations);
   p.max_context = r.max_context > 0 ? r.max_context : std::max<std::int64_t>(p.largest_context, 1);
   p.kv_cache = times(r.batch, kv_bytes(p, r, p.max_context));
   // Beyond the tokens of a prefill step, each sequence also adds to a step's activations: counted for all.
   const std::int64_t each =
-      kv_bytes(p, r, p.max_context) + bytes_per_sequence(model) + activation_bytes_per_token(model);
+      kv_bytes(p, r, p.max_context) + bytes_per_sequence(model, r.ranks) + activation_bytes_per_token(model);
   p.largest_batch = std::max<std::int64_t>(0, (free - step_bytes(model, r.prefill_tokens)) / each);
   if (p.fits()) p.largest_batch = std::max(p.largest_batch, p.batch);
   return p;

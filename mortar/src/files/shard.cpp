@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "mortar/errors.hpp"
 #include "tessera/base/format.hpp"
@@ -156,6 +157,23 @@ Shard shard_of(const ModelSpec& spec, const TensorRow& tensor, std::int64_t rank
   return shard;
 }
 
+Shard part_of(const ModelSpec& spec, const TensorRow& tensor, const Ranks& ranks) {
+  Shard shard = shard_of(spec, tensor, ranks.rank, ranks.ranks);
+  if (tensor.role == Role::Embedding) {
+    shard.rows = {0, spec.vocabulary}, shard.padding = 0, shard.copies = ranks.ranks;
+  } else if (tensor.role == Role::LmHead) {
+    shard.rows.begin -= std::exchange(shard.padding, 0);
+  } else if (ranks.exact && shard.columns.size() != extent_of(spec, tensor.columns)) {
+    const std::int64_t rows = extent_of(spec, tensor.rows), each = rows / ranks.ranks;
+    const bool scaled = spec.fp8 && tensor.elements == Elements::Linear;
+    const bool divides = rows % (ranks.ranks * (scaled ? kScaleBlock : kEight)) == 0;
+    shard.columns = {0, extent_of(spec, tensor.columns)};
+    if (divides) shard.rows = {ranks.rank * each, (ranks.rank + 1) * each};
+    shard.copies = divides ? 1 : ranks.ranks;
+  }
+  return shard;
+}
+
 Shard scales_of(const Shard& weights) {
   const auto blocks = [](const Range& r) {
     return Range{r.begin / kScaleBlock, (r.end + kScaleBlock - 1) / kScaleBlock};
@@ -171,3 +189,21 @@ void check_ranks(const ModelSpec& spec, std::int64_t ranks) {
 }
 
 }  // namespace mortar::files
+
+namespace mortar {
+
+ModelSpec local_spec(const ModelSpec& model, const Ranks& ranks) {
+  if (!ranks.several()) return model;
+  ModelSpec local = model;
+  local.attention.heads = model.attention.heads / ranks.ranks;
+  local.attention.kv_heads = std::max<std::int64_t>(1, model.attention.kv_heads / ranks.ranks);
+  local.mlp.intermediate = model.mlp.intermediate / ranks.ranks;
+  if (model.mlp.experts) {
+    const files::Shard of_expert =
+        files::part_of(model, model.tensors->of(files::Role::ExpertDown), {ranks.rank, ranks.ranks});
+    local.mlp.experts->intermediate = of_expert.columns.size();
+  }
+  return local;
+}
+
+}  // namespace mortar

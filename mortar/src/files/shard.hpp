@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "files/tensor_table.hpp"
+#include "mortar/plan.hpp"
 
 namespace mortar::files {
 
@@ -36,6 +37,13 @@ struct Shard {
 /// cannot be divided so, with its name, dimension and unit and the nearest number of ranks by which the whole model
 /// can be divided; and for a rank out of range.
 Shard shard_of(const ModelSpec& spec, const TensorRow& tensor, std::int64_t rank, std::int64_t ranks);
+/// What a rank has on its device: shard_of, and instead
+///   the embedding        the whole tensor, because a token's row is found without the other ranks
+///   lm_head              no padding: the last rank's part begins earlier, in the part of the rank before
+///   in the exact mode    of tensors that are divided by columns equally many whole rows, in eights or blocks of
+///   scales;
+///                        all of them where these do not divide equally. Whole experts stay whole.
+Shard part_of(const ModelSpec& spec, const TensorRow& tensor, const Ranks& ranks);
 /// The part of its FP8 scales, [ceil(rows / 128), ceil(columns / 128)].
 Shard scales_of(const Shard& weights);
 

@@ -28,8 +28,8 @@ Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cac
   const Norm norm{w.attention_norm, net.epsilon()};
   const Numerics numerics = numerics_of(net, step.decode());
   const auto qkv = co_await normed_linear(x.view(), norm, w.qkv, numerics);
-  const auto o = co_await attention(net, w, cache.keys[layer], cache.values[layer], step, rotation, qkv);
-  co_return co_await linear_add(o.view(), w.output, x.view(), numerics);
+  auto o = co_await attention(net, w, cache.keys[layer], cache.values[layer], step, rotation, qkv);
+  co_return co_await joined_add(net.parallel, std::move(o), w.output, x.view(), numerics);
 }
 
 /// x + mlp(norm(x))
@@ -37,12 +37,22 @@ Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, bo
   const Norm norm{w.mlp_norm, net.epsilon()};
   const Numerics numerics = numerics_of(net, decode);
   if (w.experts)
-    co_return co_await experts(x.view(), norm, *w.experts, *net.config.mlp.experts, numerics, net.observer);
-  const auto h = co_await normed_gates(x.view(), norm, w.dense->gate_up, numerics);
-  co_return co_await linear_add(h.view(), w.dense->down, x.view(), numerics);
+    co_return co_await experts(x.view(), norm, *w.experts, *net.config.mlp.experts, numerics, net.observer,
+                               net.parallel);
+  auto h = co_await normed_gates(x.view(), norm, w.dense->gate_up, numerics);
+  co_return co_await joined_add(net.parallel, std::move(h), w.dense->down, x.view(), numerics);
 }
 
 }  // namespace
+
+Flow<Tensor<f32, 2>> logits_of(const Network& net, Rows hidden) {
+  if (net.parallel == nullptr) co_return co_await logits_of(hidden, net.weights.head(), net.numerics);
+  const Parallel& p = *net.parallel;
+  const Rows head =
+      net.weights.tied ? net.weights.embedding.slice<0>(p.first_id, p.first_id + p.ids) : net.weights.lm_head.view();
+  auto part = co_await logits_of(hidden, head, net.numerics);
+  co_return co_await logits_of_ranks(p, std::move(part));
+}
 
 Flow<Tensor<bf16, 2>> forward(const Network& net, KvCache& cache, const Step& step) {
   auto x = co_await kernels::embedding(net.weights.embedding, step.ids);

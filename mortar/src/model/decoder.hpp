@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "model/products.hpp"
+#include "model/parallel.hpp"
 #include "mortar/plan.hpp"
 #include "mortar/weights.hpp"
 
@@ -37,14 +37,18 @@ struct Step {
 
 /// The parts of a model that the forward pass reads.
 struct Network {
-  ModelSpec config;
+  ModelSpec config;  ///< of a rank: local_spec()
   Weights weights;
   tessera::Tensor<tessera::f32, 1> frequencies;  ///< [head_dim / 2]: rotation per position (rope_angles)
   float rope_factor = 1;
   Numerics numerics;
   RouterObserver* observer = nullptr;  ///< of every layer with experts
+  const Parallel* parallel = nullptr;  ///< the ranks that compute the model together; null: one device
   float epsilon() const { return static_cast<float>(config.norm_epsilon); }
 };
+
+/// The logits of hidden states, [rows, vocabulary].
+tessera::Flow<tessera::Tensor<tessera::f32, 2>> logits_of(const Network& network, Rows hidden);
 
 /// The hidden states of the step's tokens after the last norm, [tokens, hidden]; writes keys and values into the cache.
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> forward(const Network& network, KvCache& cache, const Step& step);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <unordered_map>
 
 #include "model/load_paths.hpp"
@@ -24,19 +25,27 @@ struct Home {
   std::shared_ptr<void> owner;
 };
 
-/// The first byte of the tensor if it is in one file as the kernels want it.
-const Checkpoint::Entry* whole_in_file(const Checkpoint& checkpoint, const files::WeightTensor& weight) {
-  const Checkpoint::Entry* first = checkpoint.find(weight.parts[0].name);
-  if (first->tensor->begin % weight.element_bytes() != 0) return nullptr;
-  if (weight.stored == files::Stored::Scales && first->tensor->type != FileType::F32) return nullptr;
-  std::uint64_t end = first->tensor->begin;
+/// Where the tensor begins in one file, if it is there as the kernels want it.
+struct InFile {
+  const TensorFile* file;
+  std::uint64_t begin;
+};
+std::optional<InFile> whole_in_file(const Checkpoint& checkpoint, const files::WeightTensor& weight) {
+  std::optional<InFile> first;
+  std::uint64_t end = 0;
   for (const files::Part& part : weight.parts) {
-    const Checkpoint::Entry* entry = checkpoint.find(part.name);
-    if (entry->file != first->file || entry->tensor->begin != end || entry->tensor->type != first->tensor->type)
-      return nullptr;
-    end += entry->tensor->bytes;
+    const Checkpoint::Entry& entry = *checkpoint.find(part.name);
+    if (part.file_columns != weight.columns) return std::nullopt;
+    if (weight.stored == files::Stored::Scales && entry.tensor->type != FileType::F32) return std::nullopt;
+    const std::uint64_t row = entry.tensor->bytes / static_cast<std::uint64_t>(part.file_rows);
+    const std::uint64_t begin = entry.tensor->begin + row * static_cast<std::uint64_t>(part.first_row);
+    if (!first)
+      first = InFile{entry.file, begin};
+    else if (entry.file != first->file || begin != end)
+      return std::nullopt;
+    end = begin + row * static_cast<std::uint64_t>(part.rows);
   }
-  return first;
+  return first && first->begin % weight.element_bytes() == 0 ? first : std::nullopt;
 }
 
 /// Memory of its own, in large pages where the system has them.
@@ -73,7 +82,7 @@ void read_all(const std::vector<Piece>& pieces, const std::vector<files::WeightT
 }  // namespace
 
 Weights load_mapped(const ModelSpec& model, const Checkpoint& checkpoint, const LoadOptions& options) {
-  const auto layout = files::weight_tensors(model);
+  const auto layout = files::weight_tensors(model, options.ranks);
   std::uint64_t total = 0;
   for (const auto& w : layout) total += w.bytes();
   Meter meter(total, options);
@@ -81,10 +90,10 @@ Weights load_mapped(const ModelSpec& model, const Checkpoint& checkpoint, const 
   std::vector<Home> homes;
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < layout.size(); ++i) {
-    if (const Checkpoint::Entry* entry = whole_in_file(checkpoint, layout[i])) {
-      auto& map = maps[entry->file];
-      if (!map) map = entry->file->map();
-      homes.push_back({map.get() + entry->tensor->begin, map});
+    if (const auto found = whole_in_file(checkpoint, layout[i])) {
+      auto& map = maps[found->file];
+      if (!map) map = found->file->map();
+      homes.push_back({map.get() + found->begin, map});
       meter.add(layout[i].bytes());
     } else {
       homes.push_back(allocate(layout[i].bytes()));
@@ -96,7 +105,7 @@ Weights load_mapped(const ModelSpec& model, const Checkpoint& checkpoint, const 
   Weights weights = empty_weights(model);
   for (std::size_t i = 0; i < layout.size(); ++i) {
     with_element(layout[i].stored, [&]<class T>() {
-      place<T>(weights, model, layout[i],
+      place<T>(weights, layout[i],
                tessera::borrow<T, 2>(reinterpret_cast<T*>(homes[i].data),
                                      tessera::Dims<2>({layout[i].rows, layout[i].columns}), {layout[i].columns, 1},
                                      std::move(homes[i].owner)));

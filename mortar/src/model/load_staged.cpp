@@ -68,9 +68,9 @@ class Upload {
     stream_.synchronize();
   }
 
-  void finish(Weights& weights, const ModelSpec& model) {
+  void finish(Weights& weights) {
     for (std::size_t i = 0; i < layout_.size(); ++i)
-      if (layout_[i].stored == stored_) place<T>(weights, model, layout_[i], std::move(tensors_[i]));
+      if (layout_[i].stored == stored_) place<T>(weights, layout_[i], std::move(tensors_[i]));
   }
 
  private:
@@ -91,7 +91,7 @@ class Upload {
 
 Weights load_staged(const ModelSpec& model, const Checkpoint& checkpoint, tessera::Device device,
                     const LoadOptions& options) {
-  const auto layout = files::weight_tensors(model);
+  const auto layout = files::weight_tensors(model, options.ranks);
   std::uint64_t total = 0;
   for (const auto& w : layout) total += w.bytes();
   Upload<tessera::bf16> wide(layout, files::Stored::Bf16, device);
@@ -102,9 +102,9 @@ Weights load_staged(const ModelSpec& model, const Checkpoint& checkpoint, tesser
   narrow.run(checkpoint, options, meter);
   scales.run(checkpoint, options, meter);
   Weights weights = empty_weights(model);
-  wide.finish(weights, model);
-  narrow.finish(weights, model);
-  scales.finish(weights, model);
+  wide.finish(weights);
+  narrow.finish(weights);
+  scales.finish(weights);
   meter.report(true);
   return weights;
 }

@@ -1,17 +1,90 @@
 // load(): a folder becomes a Model. Everything is verified, and the memory planned, before anything is allocated.
+#include <algorithm>
+#include <atomic>
+#include <exception>
 #include <filesystem>
+#include <mutex>
+#include <thread>
 
+#include "files/shard.hpp"
 #include "model/decoder.hpp"
 #include "mortar/checkpoint.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/model.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/mesh/thread_meshes.hpp"
 
 namespace mortar {
+namespace {
+
+/// The ranks that were requested; none: one device. Throws RequestError, MeshError, DeviceError.
+std::vector<tessera::Mesh> meshes_of(const ModelOptions& options, tessera::Device first) {
+  constexpr std::int64_t kMost = 64;
+  if (options.tensor_parallel < 1 || options.tensor_parallel > kMost)
+    throw RequestError(tessera::concat("tensor_parallel: expected 1 to ", kMost, ", found ", options.tensor_parallel));
+  for (std::size_t i = 0; i < options.meshes.size(); ++i) {
+    const tessera::Mesh& mesh = options.meshes[i];
+    if (mesh.size() != std::ssize(options.meshes) || mesh.local_ranks() != 1 ||
+        mesh.first_rank() != static_cast<int>(i))
+      throw RequestError("meshes: expected all ranks of one mesh in order, each with one local rank (Mesh::threads)");
+  }
+  if (!options.meshes.empty() || options.tensor_parallel == 1) return options.meshes;
+  std::vector<tessera::Device> devices(static_cast<std::size_t>(options.tensor_parallel), first);
+  if (first.kind() == tessera::DeviceKind::Cuda)
+    for (std::size_t i = 1; i < devices.size(); ++i)
+      devices[i] = tessera::Device::cuda(first.ordinal() + static_cast<int>(i));
+  return tessera::mesh::thread_meshes(devices);
+}
+
+/// Loads the weights of all ranks at once, each on a thread of its own; the first rank's, with its progress, on this
+/// one. The first error ends the loading of all, and is thrown.
+std::vector<ModelPart> load_parts(const std::vector<tessera::Mesh>& meshes, bool exact, const LoadOptions& options,
+                                  const std::function<Weights(tessera::Device, const LoadOptions&)>& weights_of) {
+  struct Ended {};
+  std::vector<ModelPart> parts;
+  for (std::size_t i = 0; i < meshes.size(); ++i)
+    parts.push_back({meshes[i], meshes[i].device(static_cast<int>(i)), {}});
+  std::atomic<bool> ended{false};
+  std::mutex mutex;
+  std::exception_ptr error;
+  const auto load_one = [&](std::size_t i) noexcept {
+    try {
+      LoadOptions own = options;
+      own.ranks = {static_cast<std::int64_t>(i), std::ssize(meshes), exact};
+      own.progress = [&, i](const LoadProgress& progress) {
+        if (ended) throw Ended();
+        if (i == 0 && options.progress) options.progress(progress);
+      };
+      parts[i].weights = weights_of(parts[i].device, own);
+    } catch (const Ended&) {  // another rank has failed
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
+      ended = true;
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    try {
+      for (std::size_t i = 1; i < meshes.size(); ++i) threads.emplace_back([&load_one, i] { load_one(i); });
+    } catch (...) {
+      ended = true;
+      throw;
+    }
+    load_one(0);
+  }
+  if (error) std::rethrow_exception(error);
+  return parts;
+}
+
+}  // namespace
 
 Model load(const std::string& folder, const ModelOptions& options) {
   Model model;
   model.folder = folder;
-  model.device = options.device ? *options.device : tessera::default_device();
+  model.device = !options.meshes.empty() ? options.meshes[0].device(options.meshes[0].first_rank())
+                 : options.device        ? *options.device
+                                         : tessera::default_device();
   model.config = read_config(folder);
   model.generation = read_generation_config(folder, model.config);
   model.kv_type = options.kv_type;
@@ -24,19 +97,34 @@ Model load(const std::string& folder, const ModelOptions& options) {
   }
   if (!options.random_weights || std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
     model.tokenizer = Tokenizer::load(folder);
+  const std::vector<tessera::Mesh> meshes = meshes_of(options, model.device);
+  model.exact = options.exact;
+  Ranks ranks{0, std::max<std::int64_t>(1, std::ssize(meshes)), options.exact};
+  files::check_ranks(model.config, ranks.ranks);
   PlanRequest request;
   request.device = model.device.name();
   request.memory = device_memory(model.device);
+  if (model.device.kind() == tessera::DeviceKind::Cpu) {  // the ranks share it
+    request.memory.available /= ranks.ranks;
+    request.memory.total /= ranks.ranks;
+  }
   request.max_context = options.max_context;
   request.batch = options.max_batch;
   request.prefill_tokens = options.prefill_tokens;
   request.page_tokens = kPage;
   request.kv_type = options.kv_type;
+  request.ranks = ranks;
   model.plan = plan_memory(model.config, request);
+  const auto weights_of = [&](tessera::Device device, const LoadOptions& how) {
+    return files ? load_weights(model.config, *files, device, how)
+                 : random_weights(model.config, *options.random_weights, device, how);
+  };
   LoadOptions how;
   how.progress = options.progress;
-  model.weights = files ? load_weights(model.config, *files, model.device, how)
-                        : random_weights(model.config, *options.random_weights, model.device, how);
+  if (meshes.empty())
+    model.weights = weights_of(model.device, how);
+  else
+    model.parts = load_parts(meshes, options.exact, how, weights_of);
   return model;
 }
 

@@ -1,4 +1,5 @@
-// Loading as a list of pieces: whole rows of one tensor of a file, and the rows of the device's tensor where they go.
+// Loading as a list of pieces: rows of one tensor of a file, or a part of their columns, and the rows of the device's
+// tensor where they go.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -21,7 +22,8 @@ struct Piece {
   std::int64_t row = 0, rows = 0, columns = 0;
   const TensorFile* file = nullptr;
   FileType type = FileType::BF16;
-  std::uint64_t begin = 0;  ///< in the file
+  std::uint64_t begin = 0;  ///< of the first row in the file
+  std::int64_t first_column = 0, file_columns = 0;
 
   std::uint64_t elements() const { return static_cast<std::uint64_t>(rows * columns); }
 };

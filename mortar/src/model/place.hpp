@@ -36,12 +36,11 @@ void put(M& matrix, tessera::Tensor<T, R>&& t) {
 
 /// `t` is [rows, columns] of `info`.
 template <tessera::Element T>
-void place(Weights& weights, const ModelSpec& model, const files::WeightTensor& info, tessera::Tensor<T, 2>&& t) {
+void place(Weights& weights, const files::WeightTensor& info, tessera::Tensor<T, 2>&& t) {
   using files::Role;
   LayerWeights& layer = weights.layers[static_cast<std::size_t>(info.layer)];
   const auto stacked = [&](tessera::Tensor<T, 2>&& all) {
-    const std::int64_t experts = model.mlp.experts->count;
-    return reshape(std::move(all), tessera::Dims<3>({experts, info.rows / experts, info.columns}));
+    return reshape(std::move(all), tessera::Dims<3>({info.experts, info.rows / info.experts, info.columns}));
   };
   switch (info.role) {
     case Role::Qkv: return put(layer.qkv, std::move(t));

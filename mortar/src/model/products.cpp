@@ -137,8 +137,7 @@ RowsOp normed_product(const Rows& x, const Norm& norm, const Matrix& w) {
 
 /// The product by one kernel for any number of rows.
 template <class U, class E = kernels::epilogues::Plain, class... P>
-Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Tensor<bf16, 2>& w,
-                                    const kernels::Fused<E, P...>& epilogue = {}) {
+Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Rows& w, const kernels::Fused<E, P...>& epilogue = {}) {
   return std::apply(
       [&](const auto&... p) {
         return kernel<kernels::few_rows<E, U, bf16, 64, 64, 256, kernels::epilogue_param<P>...>>(
@@ -238,7 +237,7 @@ RowsOp gated_product(const Rows& x, const Tensor<bf16, 2>& w) {
 
 Flow<Tensor<bf16, 2>> linear(Rows x, const Matrix& w, Numerics numerics) {
   if (w.is_fp8) co_return co_await scaled_product(x, w, numerics);
-  if (numerics.one_way()) co_return co_await product_in_one_way<bf16>(x, w.values);
+  if (numerics.one_way()) co_return co_await product_in_one_way<bf16>(x, w.values.view());
   co_return co_await kernels::linear(x, w.values);
 }
 
@@ -298,10 +297,38 @@ Flow<Tensor<bf16, 2>> normed_gates(Rows x, Norm norm, const Matrix& gate_up, Num
 Flow<Tensor<bf16, 2>> linear_add(Rows x, const Matrix& w, Rows residual, Numerics numerics) {
   if (w.is_fp8) co_return co_await scaled_product(x, w, numerics, kernels::residual(residual));
   if (numerics.strict)
-    co_return co_await product_in_one_way<bf16>(x, w.values, kernels::fuse(RoundedResidual{}, residual));
-  if (numerics.one_way()) co_return co_await product_in_one_way<bf16>(x, w.values, kernels::residual(residual));
+    co_return co_await product_in_one_way<bf16>(x, w.values.view(), kernels::fuse(RoundedResidual{}, residual));
+  if (numerics.one_way()) co_return co_await product_in_one_way<bf16>(x, w.values.view(), kernels::residual(residual));
   if (has_short_rows(x, w.values)) co_return co_await short_rows_product(x, w.values, kernels::residual(residual));
   co_return co_await kernels::linear(x, w.values, kernels::residual(residual));
+}
+
+namespace {
+
+/// x w^T as f32 with FP8 weights.
+Op<Tensor<f32, 2>> scaled_sums(const Rows& x, const Matrix& w, const Numerics& numerics) {
+  const Dims<2> dims({x.dim(0), w.quantized.dim(0)});
+  if (x.dim(0) == 1 && !numerics.one_way())
+    return with_scaled_row(x, [&]<class H>(H, auto number, const TuningRecord& hints) {
+      constexpr ScaledRowTile t = kScaledRow[number];
+      constexpr auto& product = kernel<scaled_row_sums<H, t.counted, t.n, t.k>>;
+      return product.tuned(hints)(empty<f32>(dims), x, w.quantized, w.scales, static_cast<i32>(x.dim(1)));
+    });
+  constexpr int tiles = static_cast<int>(std::size(kScaledRows));
+  return kernels::with_constant<tiles>(scaled_rows_heuristic(x, w, numerics), [&](auto number) {
+    constexpr ScaledTile t = kScaledRows[number];
+    return kernel<scaled_rows_sums<t.ordered, t.m, t.n>>(empty<f32>(dims), x, w.quantized, w.scales);
+  });
+}
+
+}  // namespace
+
+Flow<Tensor<f32, 2>> linear_sums(Rows x, const Matrix& w, Numerics numerics) {
+  if (!w.is_fp8 && numerics.one_way()) co_return co_await product_in_one_way<f32>(x, w.values.view());
+  if (!w.is_fp8) co_return co_await kernels::linear<f32>(x, w.values);
+  if (!worth_dequantizing(x, numerics)) co_return co_await scaled_sums(x, w, numerics);
+  const auto wide = co_await dequantized(w);
+  co_return co_await kernels::linear<f32>(x, wide);
 }
 
 Op<Tensor<f32, 2>> normed_logits(const Rows& x, const Norm& norm, const Tensor<bf16, 2>& w, const Numerics& numerics) {
@@ -311,7 +338,7 @@ Op<Tensor<f32, 2>> normed_logits(const Rows& x, const Norm& norm, const Tensor<b
   });
 }
 
-Op<Tensor<f32, 2>> logits_of(const Rows& x, const Tensor<bf16, 2>& w, const Numerics& numerics) {
+Op<Tensor<f32, 2>> logits_of(const Rows& x, const Rows& w, const Numerics& numerics) {
   if (numerics.strict) return product_in_one_way<f32>(x, w, kernels::fuse(Rounded{}));
   if (numerics.one_way()) return product_in_one_way<f32>(x, w);
   return kernels::linear<f32>(x, w);

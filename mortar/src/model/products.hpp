@@ -55,9 +55,15 @@ tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_gates(Rows x, Norm norm,
                                                               Numerics numerics);
 /// residual + x w^T. Strict: the product is rounded before the sum.
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> linear_add(Rows x, const Matrix& w, Rows residual, Numerics numerics);
+/// x w^T as f32: a rank's summands of a product whose inputs the ranks share.
+tessera::Flow<tessera::Tensor<tessera::f32, 2>> linear_sums(Rows x, const Matrix& w, Numerics numerics);
 /// x w^T as f32, for the head and for routers; strict: rounded to bf16.
-tessera::Op<tessera::Tensor<tessera::f32, 2>> logits_of(const Rows& x, const tessera::Tensor<tessera::bf16, 2>& w,
-                                                        const Numerics& numerics);
+tessera::Op<tessera::Tensor<tessera::f32, 2>> logits_of(const Rows& x, const Rows& w, const Numerics& numerics);
+inline tessera::Op<tessera::Tensor<tessera::f32, 2>> logits_of(const Rows& x,
+                                                               const tessera::Tensor<tessera::bf16, 2>& w,
+                                                               const Numerics& numerics) {
+  return logits_of(x, w.view(), numerics);
+}
 /// The same of norm(x).
 tessera::Op<tessera::Tensor<tessera::f32, 2>> normed_logits(const Rows& x, const Norm& norm,
                                                             const tessera::Tensor<tessera::bf16, 2>& w,
@@ -66,9 +72,11 @@ tessera::Op<tessera::Tensor<tessera::f32, 2>> normed_logits(const Rows& x, const
 RowsOp normed(const Rows& x, const Norm& norm, const Numerics& numerics);
 /// silu(gate) * up of [tokens, 2 n]: gate in the first n columns.
 RowsOp gated(const Rows& gate_up, const Numerics& numerics);
-/// x + the mixture of experts of norm(x). `observer` may be null.
+struct Parallel;  // model/parallel.hpp
+/// x + the mixture of experts of norm(x). `observer` and `parallel` may be null; the sizes of `config` are those of the
+/// rank, the number of experts is the model's.
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> experts(Rows x, Norm norm, const ExpertMlp& w,
                                                          const ExpertSpec& config, Numerics numerics,
-                                                         RouterObserver* observer);
+                                                         RouterObserver* observer, const Parallel* parallel = nullptr);
 
 }  // namespace mortar

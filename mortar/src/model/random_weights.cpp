@@ -1,4 +1,5 @@
-// Weights without files, made on the device: the speed of a model does not depend on their values.
+// Weights without files, made on the device: the speed of a model does not depend on their values. Those of ranks are
+// together those of one device.
 #include <cmath>
 
 #include "model/pieces.hpp"
@@ -11,9 +12,14 @@ namespace {
 
 using namespace tessera;  // NOLINT: kernels
 
+/// Random numbers by the places that the elements have in the whole model's tensor, whose rows have `columns` elements:
+/// this one's first is element `first` of it.
 template <class T, int R, int C>
-void normal_values(Mut<T, R, C> w, Scalar<f32> scale, Scalar<u64> seed) {
-  w.store(cast<T>(random::normal<f32>(seed, w.offsets()) * scale));
+void normal_values(Mut<T, R, C> w, Scalar<f32> scale, Scalar<u64> seed, Scalar<i64> first, Scalar<i64> columns) {
+  auto [i, j] = w.index();
+  auto row = cast<i64>(iota<i32, R, 1>(axis<0>)) + cast<i64>(i) * R;
+  auto column = cast<i64>(iota<i32, 1, C>(axis<1>)) + cast<i64>(j) * C;
+  w.store(cast<T>(random::normal<f32>(seed, row * columns + column + first) * scale));
 }
 
 /// FP8 values are normal with this deviation (the largest FP8 value is 448), their scales make up for it.
@@ -21,6 +27,24 @@ constexpr float kFp8Deviation = 64;
 
 /// Products with normally distributed weights of this deviation keep the variance of what they multiply.
 float deviation(std::int64_t columns) { return 1 / std::sqrt(static_cast<float>(columns)); }
+
+/// Parts that follow each other in the device's tensor and in the whole model's: rows [begin, end) of the former.
+struct Run {
+  std::int64_t begin, end, whole_row, first_column, columns;
+};
+std::vector<Run> runs_of(const files::WeightTensor& w) {
+  std::vector<Run> runs;
+  std::int64_t row = 0;
+  for (const files::Part& part : w.parts) {
+    const Run run{row, row + part.rows, part.whole_row, part.first_column, part.file_columns};
+    if (!runs.empty() && runs.back().whole_row + (row - runs.back().begin) == run.whole_row)
+      runs.back().end = run.end;
+    else
+      runs.push_back(run);
+    row = run.end;
+  }
+  return runs;
+}
 
 template <class T>
 Tensor<T, 2> made(const files::WeightTensor& w, std::int64_t inputs, std::uint64_t seed, const Stream& stream) {
@@ -30,14 +54,19 @@ Tensor<T, 2> made(const files::WeightTensor& w, std::int64_t inputs, std::uint64
   } else {
     if (w.is_vector()) return ones<T>(dims).on(stream);
     const float scale = std::is_same_v<T, f8e4m3> ? kFp8Deviation : deviation(inputs);
-    return kernel<normal_values<T, 4, 256>>(empty<T>(dims), scale, seed).on(stream);
+    auto values = empty<T>(dims).on(stream);
+    for (const Run& run : runs_of(w))
+      kernel<normal_values<T, 4, 256>>(mut(values).template slice<0>(run.begin, run.end), scale, seed,
+                                       run.whole_row * run.columns + run.first_column, run.columns)
+          .on(stream);
+    return values;
   }
 }
 
 }  // namespace
 
 Weights random_weights(const ModelSpec& model, std::uint64_t seed, Device device, const LoadOptions& options) {
-  const auto layout = files::weight_tensors(model);
+  const auto layout = files::weight_tensors(model, options.ranks);
   std::uint64_t total = 0;
   for (const auto& w : layout) total += w.bytes();
   model::Meter meter(total, options);
@@ -46,11 +75,11 @@ Weights random_weights(const ModelSpec& model, std::uint64_t seed, Device device
   try {
     std::int64_t inputs = 1;  // of a matrix; its scales follow it
     for (std::size_t i = 0; i < layout.size(); ++i) {
-      if (layout[i].stored != files::Stored::Scales) inputs = layout[i].columns;
+      if (layout[i].stored != files::Stored::Scales) inputs = layout[i].parts[0].file_columns;
       // Each tensor has a seed of its own (an odd multiplier: no two are equal).
       const std::uint64_t own = seed + 0x9E3779B97F4A7C15u * (i + 1);
       model::with_element(layout[i].stored, [&]<class T>() {
-        model::place<T>(weights, model, layout[i], made<T>(layout[i], inputs, own, stream));
+        model::place<T>(weights, layout[i], made<T>(layout[i], inputs, own, stream));
       });
       meter.add(layout[i].bytes());
       meter.report();

@@ -80,6 +80,16 @@ void scaled_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w,
   y.store(cast<bf16>(E{}(sum_terms<H, Counted, N, K>(w, scales, y.index()[1], length, row), y, operands...)));
 }
 
+/// x w^T as f32.
+template <class H, bool Counted, int N, int K>
+void scaled_row_sums(Mut<f32, 1, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales,
+                     Constant<i32> length) {
+  check_row(y, x, w, scales, length);
+  auto X = x.tiles(shape<1, K>);
+  auto row = [&](const Scalar<i32>& k) { return cast<f32>(X.load(0, k)); };
+  y.store(sum_terms<H, Counted, N, K>(w, scales, y.index()[1], length, row));
+}
+
 /// w (x * norm) / rms(x): normed_rows for one row and FP8 weights.
 template <class H, bool Counted, int N, int K>
 void normed_scaled_row(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<f8e4m3, dyn, dyn> w,

@@ -38,11 +38,11 @@ void dequantize(Mut<bf16, R, C> y, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> sca
   y.store(cast<bf16>(reshape(values, shape<R, C>)));
 }
 
-/// x w^T for weights with a scale for each block of 128 x 128, then the epilogue. Ordered: by in_mma_order, which gains
-/// where there is mma.
-template <class E, bool Ordered, int M, int N, class... P>
-void scaled_rows(Mut<bf16, M, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales,
-                 P... operands) {
+/// Tile y of x w^T for weights with a scale for each block of 128 x 128. Ordered: by in_mma_order, which gains where
+/// there is mma.
+template <bool Ordered, int M, int N>
+Tile<f32, M, N> scaled_tile(const auto& y, const In<bf16, dyn, dyn>& x, const In<f8e4m3, dyn, dyn>& w,
+                            const In<f32, dyn, dyn>& scales) {
   static_assert(kScaled % N == 0, "the rows of a tile share a scale");
   require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
   auto X = x.tiles(shape<M, kScaled>);
@@ -59,7 +59,18 @@ void scaled_rows(Mut<bf16, M, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w
     auto part = mma(ordered(cast<bf16>(W.load(j, k))), transpose(ordered(X.load(i, k))), zeros<f32, N, M>());
     acc = acc + part * scales.gather(j * N / kScaled, k);
   }
-  y.store(cast<bf16>(E{}(transpose(acc), y, operands...)));
+  return transpose(acc);
+}
+/// x w^T, then the epilogue.
+template <class E, bool Ordered, int M, int N, class... P>
+void scaled_rows(Mut<bf16, M, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales,
+                 P... operands) {
+  y.store(cast<bf16>(E{}(scaled_tile<Ordered, M, N>(y, x, w, scales), y, operands...)));
+}
+/// x w^T as f32.
+template <bool Ordered, int M, int N>
+void scaled_rows_sums(Mut<f32, M, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> scales) {
+  y.store(scaled_tile<Ordered, M, N>(y, x, w, scales));
 }
 
 template <class>
@@ -143,11 +154,12 @@ void expert_gates(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, I
   y.store(cast<bf16>(kernels::functions::Silu{}(sums(gate)) * sums(up)));
 }
 
-/// residual + the sum over a token's experts of weight * (w h): h is [tokens * per_token, intermediate]. The loop over
-/// the experts is the host's, so that their weights are loaded at the same time.
-template <class T, int N, int K, class... S>
-void expert_sums(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> residual, In<bf16, dyn, dyn> h, In<T, dyn, dyn, dyn> w,
-                 In<i32, dyn, dyn> experts, In<f32, dyn, dyn> weights, Constant<int> per_token, S... scales) {
+/// The sum over a token's experts of weight * (w h), tile y of it: h is [tokens * per_token, intermediate]. The loop
+/// over the experts is the host's, so that their weights are loaded at the same time.
+template <int N, int K, class T, class... S>
+Tile<f32, 1, N> sum_of_experts(const auto& y, const In<bf16, dyn, dyn>& h, const In<T, dyn, dyn, dyn>& w,
+                               const In<i32, dyn, dyn>& experts, const In<f32, dyn, dyn>& weights,
+                               const Constant<int>& per_token, const S&... scales) {
   require(h.dim(1) == w.dim(2), "h and w must have equally long rows");
   require(experts.dim(1) == int(per_token) && weights.dim(1) == int(per_token), "the experts of a token");
   auto [token, j] = y.index();
@@ -164,31 +176,66 @@ void expert_sums(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> residual, In<bf16, dyn, d
     for (int slot = 0; slot < per_token; ++slot) {
       const auto& expert = chosen[static_cast<std::size_t>(slot)];
       auto row = cast<f32>(H.load(token * int(per_token) + slot, k)) * shares[static_cast<std::size_t>(slot)];
-      auto weights = reshape(cast<f32>(W.load(expert, j, k)), shape<N, K>);
-      acc = fma(weights, row_for<N>(std::tie(scales...), row, j, k, expert), acc);
+      auto weights_of = reshape(cast<f32>(W.load(expert, j, k)), shape<N, K>);
+      acc = fma(weights_of, row_for<N>(std::tie(scales...), row, j, k, expert), acc);
     }
   }
-  y.store(cast<bf16>(reshape(sum(acc, axis<1>), shape<1, N>) + cast<f32>(residual.load_like(y))));
+  return reshape(sum(acc, axis<1>), shape<1, N>);
+}
+/// residual + that sum.
+template <class T, int N, int K, class... S>
+void expert_sums(Mut<bf16, 1, N> y, In<bf16, dyn, dyn> residual, In<bf16, dyn, dyn> h, In<T, dyn, dyn, dyn> w,
+                 In<i32, dyn, dyn> experts, In<f32, dyn, dyn> weights, Constant<int> per_token, S... scales) {
+  auto sums = sum_of_experts<N, K>(y, h, w, experts, weights, per_token, scales...);
+  y.store(cast<bf16>(sums + cast<f32>(residual.load_like(y))));
+}
+/// A rank's summand of that sum.
+template <class T, int N, int K, class... S>
+void expert_summands(Mut<f32, 1, N> y, In<bf16, dyn, dyn> h, In<T, dyn, dyn, dyn> w, In<i32, dyn, dyn> experts,
+                     In<f32, dyn, dyn> weights, Constant<int> per_token, S... scales) {
+  y.store(sum_of_experts<N, K>(y, h, w, experts, weights, per_token, scales...));
 }
 
-/// kernels::moe_combine, and the residual.
-template <int B>
-void add_experts(Mut<bf16, 1, B> y, In<bf16, dyn, dyn> residual, In<bf16, dyn, dyn> placed, In<f32, dyn, dyn> weights,
-                 In<i32, dyn> places) {
+/// acc + the sum over the token's experts of weight * row.
+template <int B, class T>
+Tile<f32, 1, B> weighted_rows(Tile<f32, 1, B> acc, const auto& y, const In<T, dyn, dyn>& placed,
+                              const In<f32, dyn, dyn>& weights, const In<i32, dyn>& places) {
   auto Placed = placed.tiles(shape<1, B>);
   auto [token, part] = y.index();
-  auto acc = cast<f32>(residual.load_like(y));
   for (auto slot : range(weights.dim(1))) {
     auto place = places.gather(token * weights.dim(1) + slot);
     auto row = cast<f32>(Placed.load(clamp(place, 0, placed.dim(0) - 1), part));
     acc = acc + where(place >= 0 && place < placed.dim(0), row * weights.gather(token, slot), zeros<f32, 1, B>());
   }
-  y.store(cast<bf16>(acc));
+  return acc;
+}
+/// kernels::moe_combine, and the residual.
+template <int B>
+void add_experts(Mut<bf16, 1, B> y, In<bf16, dyn, dyn> residual, In<bf16, dyn, dyn> placed, In<f32, dyn, dyn> weights,
+                 In<i32, dyn> places) {
+  y.store(cast<bf16>(weighted_rows<B>(cast<f32>(residual.load_like(y)), y, placed, weights, places)));
+}
+/// A rank's summand of kernels::moe_combine.
+template <int B>
+void add_summands(Mut<f32, 1, B> y, In<f32, dyn, dyn> placed, In<f32, dyn, dyn> weights, In<i32, dyn> places) {
+  y.store(weighted_rows<B>(zeros<f32, 1, B>(), y, placed, weights, places));
+}
+
+/// The owners of tiles, or the experts of tokens, as the rank numbers its whole experts: those of other ranks are -1.
+template <int B>
+void number_experts(Mut<i32, B> y, In<i32, dyn> experts, Scalar<i32> first, Scalar<i32> count) {
+  auto own = experts.load_like(y) - first;
+  y.store(where(own >= 0 && own < count, own, -1));
+}
+/// Weights of experts that other ranks have become 0.
+template <int B>
+void keep_own_weights(Mut<f32, B> y, In<f32, dyn> weights, In<i32, dyn> own) {
+  y.store(where(own.load_like(y) >= 0, weights.load_like(y), 0.0f));
 }
 
 /// kernels::grouped_gemm for FP8 weights, [experts, outputs, inputs]; `slots` of 0: the rows of x are in place already.
-template <int N>
-void scaled_groups(MutTiles<bf16, kernels::kMoeRows, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn, dyn> w,
+template <int N, class U = bf16>
+void scaled_groups(MutTiles<U, kernels::kMoeRows, N> y, In<bf16, dyn, dyn> x, In<f8e4m3, dyn, dyn, dyn> w,
                    In<f32, dyn, dyn, dyn> scales, In<i32, dyn> pairs, In<i32, dyn> owners, Constant<int> slots) {
   require(x.dim(1) == w.dim(2), "x and w must have equally long rows");
   constexpr int M = kernels::kMoeRows;
@@ -211,7 +258,7 @@ void scaled_groups(MutTiles<bf16, kernels::kMoeRows, N> y, In<bf16, dyn, dyn> x,
         acc = acc + mma(X, transpose(tile), zeros<f32, M, N>()) * scales.gather(expert, j * N / kScaled, k);
       }
     }
-    out.store(cast<bf16>(acc));
+    out.store(cast<U>(acc));
   }
 }
 

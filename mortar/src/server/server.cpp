@@ -44,6 +44,7 @@ HttpOptions http_options(const ServerOptions& options) {
   h.port = options.port;
   h.threads = options.threads;
   h.body_limit = options.body_limit;
+  h.max_connections_per_address = options.max_connections_per_address;
   h.cors = options.cors;
   h.tls_cert = options.tls_cert;
   h.tls_key = options.tls_key;

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "engine/runner.hpp"
+#include "engine/runners.hpp"
 #include "mortar/engine/test_engine.hpp"
 #include "tessera/runtime/memory.hpp"
 
@@ -62,6 +62,21 @@ TEST_P(MortarWarmUp, LeavesTheEngineAsItWas) {
 }
 INSTANTIATE_TEST_SUITE_P(Models, MortarWarmUp, testing::Values("dense-tied", "fp8", "moe", "llama-untied"));
 
+TEST(MortarWarmUp, IsMadeByAllRanks) {
+  for (const bool exact : {false, true}) {
+    ModelOptions options;
+    options.device = tessera::Device::cpu();
+    options.max_context = 256;
+    options.exact = exact;
+    options.tensor_parallel = 2;
+    const auto load_ranks = [&] { return load(test_model("moe").string(), options); };
+    Engine cold(load_ranks(), {.max_batch = 4, .prefill_tokens = 40});
+    Engine engine(load_ranks(), {.max_batch = 4, .prefill_tokens = 40});
+    engine.warm_up();
+    EXPECT_EQ(answers(engine), answers(cold));
+  }
+}
+
 TEST(MortarWarmUp, EndsByAnExceptionOfItsListener) {
   Engine engine(load_test_model("dense-tied"), {.max_batch = 2});
   int heard = 0;
@@ -91,10 +106,10 @@ TEST(MortarWarmUp, CompilesInThreads) {
   for (const std::int64_t memory : {std::int64_t{1} << 30, std::int64_t{400'000}, std::int64_t{0}}) {
     for (const char* name : {"dense-tied", "moe"}) {
       Model model = load_test_model(name);
-      Runner runner(model, {}, 4);
+      Runners runners(model, {}, 4);
       std::int64_t done = 0;
-      runner.warm_up({.batch = 4, .prefill = 40, .pages = 4, .memory = memory, .compiling = {}},
-                     [&](std::int64_t now, std::int64_t) { done = now; });
+      runners.warm_up({.batch = 4, .prefill = 40, .pages = 4, .memory = memory, .compiling = {}},
+                      [&](std::int64_t now, std::int64_t) { done = now; });
       EXPECT_GT(done, 10);
     }
   }

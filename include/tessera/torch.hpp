@@ -62,11 +62,11 @@ class Library {
   template <class... T, class... Which, int... A, class F>
   void autograd(std::string_view name, Saves<Which...>, Like<A...>, F,
                 SourceLocation where = SourceLocation::current()) {
-    const std::string saved = (saved_text(Which()) + ... + std::string());
+    const std::vector<Kept> kept{kept_of(Which())...};
     if constexpr (sizeof...(T) == 0 && !Plain<F>) {
-      derivative_of<F, Like<A...>, f32, bf16, f16, f64>(name, saved, where);
+      derivative_of<F, Like<A...>, f32, bf16, f16, f64>(name, kept, where);
     } else {
-      derivative_of<F, Like<A...>, T...>(name, saved, where);
+      derivative_of<F, Like<A...>, T...>(name, kept, where);
     }
   }
 
@@ -75,8 +75,8 @@ class Library {
 
   struct Defined {
     std::string name;
-    std::size_t parameters = 0;
-    std::string results, differentiable;  ///< the tensors of floating-point elements, as Python's list
+    std::vector<Parameter> parameters, results;
+    std::vector<std::size_t> float_parameters, float_results;  ///< the tensors of floating-point elements
     bool writes = false;
   };
 
@@ -98,7 +98,12 @@ class Library {
       const auto function = i == 2 ? &guarded<Op::fake> : &guarded<Op::run>;
       check(torch_library_impl(functions_[i], bare.c_str(), function, TORCH_ABI_VERSION), "torch_library_impl");
     }
-    Defined made{bare, Op::First::count, floating(Op::First::results), floating(Op::First::parameters)};
+    Defined made;
+    made.name = bare;
+    made.parameters = info.parameters;
+    made.results.assign(Op::First::results.begin(), Op::First::results.end());
+    made.float_parameters = floating(Op::First::parameters);
+    made.float_results = floating(Op::First::results);
     for (const Parameter& p : Op::First::parameters) made.writes = made.writes || p.kind == Kind::Lend;
     return defined_.emplace_back(std::move(made));
   }
@@ -117,31 +122,53 @@ class Library {
     using S =
         SignatureOf<F,
                     std::tuple_element_t<0, std::conditional_t<sizeof...(T) == 0, std::tuple<void>, std::tuple<T...>>>>;
-    const Defined& forward = find(name, where);
-    std::string saved;
-    for (std::size_t i = 0; i < forward.parameters; ++i) saved += concat("('a', ", i, "), ");
-    derivative_of<F, typename LikeLast<S>::type, T...>(name, saved, where);
+    std::vector<Kept> kept;
+    for (std::size_t i = 0; i < find(name, where).parameters.size(); ++i) kept.push_back({false, i});
+    derivative_of<F, typename LikeLast<S>::type, T...>(name, std::move(kept), where);
   }
   template <class F, class Spec, class... T>
-  void derivative_of(std::string_view name, const std::string& saved, SourceLocation where) {
+  void derivative_of(std::string_view name, std::vector<Kept> kept, SourceLocation where) {
     const Defined forward = find(name, where);
     if (forward.writes)
       throw ShapeError(concat(space_, "::", name,
                               " writes an argument: PyTorch has derivatives of operators that return "
                               "their results. Register one that does, with empty_like."),
                        where);
-    const std::string backward = forward.name + "_backward";
-    const Defined& made = define<Operator<F, Spec, T...>>(backward, where);
-    (void)made;
-    run_python(autograd_program(space_, forward.name, backward, saved, forward.results, forward.differentiable));
+    for (Kept& k : kept) {
+      const std::vector<Parameter>& all = k.is_result ? forward.results : forward.parameters;
+      if (k.place >= all.size())
+        throw ShapeError(concat(space_, "::", name, " has ", all.size(), k.is_result ? " results" : " parameters",
+                                ": saves<...> counts them from 0."),
+                         where);
+      k.is_tensor = all[k.place].is_tensor();
+    }
+    const Defined& made = define<Operator<F, Spec, T...>>(forward.name + "_backward", where);
+    check_counts(forward, made, kept.size(), where);
+    run_python(autograd_program({space_, forward.name, made.name, forward.parameters.size(), forward.results.size(),
+                                 forward.float_results, forward.float_parameters, std::move(kept)}));
+  }
+  void check_counts(const Defined& forward, const Defined& backward, std::size_t kept, SourceLocation where) const {
+    if (backward.parameters.size() != forward.float_results.size() + kept)
+      throw ShapeError(concat("autograd(\"", forward.name, "\"): the lambda has ", backward.parameters.size(),
+                              " parameters; it takes the gradients of results with floating-point elements (",
+                              forward.float_results.size(), ") and what is kept (", kept, ")."),
+                       where);
+    if (backward.results.size() != forward.float_parameters.size())
+      throw ShapeError(
+          concat("autograd(\"", forward.name, "\"): the lambda's operation makes ", backward.results.size(),
+                 " tensors; it makes the gradients of tensor arguments with floating-point elements (",
+                 forward.float_parameters.size(), ")."),
+          where);
   }
   template <int I>
-  static std::string saved_text(SavedArgument<I>) {
-    return concat("('a', ", I, "), ");
+  static Kept kept_of(SavedArgument<I>) {
+    static_assert(I >= 0, "argument<I> counts the operator's parameters from 0");
+    return {false, I};
   }
   template <int I>
-  static std::string saved_text(SavedResult<I>) {
-    return concat("('r', ", I, "), ");
+  static Kept kept_of(SavedResult<I>) {
+    static_assert(I >= 0, "result<I> counts the operator's results from 0");
+    return {true, I};
   }
   const Defined& find(std::string_view name, SourceLocation where) const {
     for (const Defined& d : defined_)

@@ -2,9 +2,13 @@
 """Operators of every kind on tensors of the CPU: values, PyTorch's own check of a registration, torch.compile, derivatives,
 and errors, after which the next call works.
 
-    operators_test.py LIBRARY
+    operators_test.py LIBRARY WRONG_LIBRARY
+
+WRONG_LIBRARY is made of wrong_op.cpp.
 """
 
+import os
+import subprocess
 import sys
 import threading
 
@@ -180,6 +184,22 @@ def test_fake_errors():
     compiled = torch.compile(lambda x: OPS.affine(x, 1.0, 0, False), fullgraph=True, backend="aot_eager")
     raises("takes torch.float32 or torch.bfloat16", lambda: compiled(torch.ones(2, 2, dtype=torch.float64)))
     assert OPS.affine(torch.empty(3, 7, device="meta"), 1.0, 0, False).shape == (3, 7)
+
+
+def test_wrong_derivatives():
+    """A derivative whose counts do not fit the operator's ends the program that loads it; one that fits is loaded."""
+    load = (f"import torch; torch.ops.load_library({sys.argv[2]!r}); x = torch.ones(3, requires_grad=True)\n"
+            "torch.ops.tessera_wrong.product(x, 2 * x).sum().backward(); print(x.grad)")
+    wanted = {
+        "parameters": "the lambda has 3 parameters; it takes the gradients of results with floating-point elements (1) and what is kept (1)",
+        "results": "the lambda's operation makes 1 tensors; it makes the gradients of tensor arguments with floating-point elements (2)",
+        "kept": "tessera_wrong::product has 2 parameters: saves<...> counts them from 0",
+        "": "tensor([4., 4., 4.])",
+    }
+    for wrong, words in wanted.items():
+        ran = subprocess.run([sys.executable, "-c", load], env=dict(os.environ, TESSERA_WRONG_OPERATOR=wrong), capture_output=True, text=True)
+        assert words in ran.stdout + ran.stderr, f"{wrong}: {ran.stdout}{ran.stderr}"
+        assert (ran.returncode == 0) == (wrong == ""), f"{wrong}: exit code {ran.returncode}"
 
 
 def test_threads():

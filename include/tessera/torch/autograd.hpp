@@ -4,9 +4,10 @@
 #pragma once
 #include <dlfcn.h>
 
+#include <array>
+#include <cstddef>
 #include <string>
-#include <tuple>
-#include <utility>
+#include <vector>
 
 #include "tessera/torch/operator.hpp"
 
@@ -30,49 +31,78 @@ inline void run_python(const std::string& program) {
   if (failed != 0) throw DeviceError("registering derivatives with PyTorch failed; Python's message is above");
 }
 
-/// The program for run_python(): `saved` lists what is kept, as ("a", i) for argument i of the forward and ("r", i) for
-/// its result i; `results` are those with a gradient, `differentiable` the arguments that get one. Everything else is
-/// the same for every operator.
-inline std::string autograd_program(const std::string& space, const std::string& name, const std::string& backward,
-                                    const std::string& saved, const std::string& results,
-                                    const std::string& differentiable) {
-  static constexpr const char* kBody = R"(
-def _tessera_register(space, name, backward_name, saved, results, differentiable):
-    import torch
-    backward_operator = getattr(getattr(torch.ops, space), backward_name).default
+/// A value of the forward that the backward takes: argument or result `place`.
+struct Kept {
+  bool is_result = false;
+  std::size_t place = 0;
+  bool is_tensor = true;  ///< else a number
+};
 
-    def setup_context(ctx, inputs, output):
-        outputs = output if isinstance(output, (tuple, list)) else (output,)
-        values = [inputs[i] if which == "a" else outputs[i] for which, i in saved]
-        ctx.save_for_backward(*[v for v in values if isinstance(v, torch.Tensor)])
-        ctx.tessera_numbers = [None if isinstance(v, torch.Tensor) else v for v in values]
-        ctx.tessera_inputs = len(inputs)
+/// What the program of a derivative says.
+struct Derivative {
+  std::string space, name, backward;        ///< of the operators, without "::"
+  std::size_t arguments = 0, results = 0;   ///< of the forward
+  std::vector<std::size_t> with_gradient;   ///< the results whose gradients the backward takes
+  std::vector<std::size_t> differentiable;  ///< the arguments whose gradients it makes
+  std::vector<Kept> kept;                   ///< in the order in which it takes them
+};
 
-    def backward(ctx, *gradients):
-        tensors = iter(ctx.saved_tensors)
-        values = [next(tensors) if number is None else number for number in ctx.tessera_numbers]
-        made = backward_operator(*[gradients[i] for i in results], *values)
-        made = made if isinstance(made, (tuple, list)) else (made,)
-        all_gradients = [None] * ctx.tessera_inputs
-        for i, gradient in zip(differentiable, made):
-            all_gradients[i] = gradient
-        return tuple(all_gradients)
-
-    torch.library.register_autograd(f"{space}::{name}", backward, setup_context=setup_context)
-
-)";
-  return std::string(kBody) + "_tessera_register('" + space + "', '" + name + "', '" + backward + "', [" + saved +
-         "], [" + results + "], [" + differentiable + "])\ndel _tessera_register\n";
+/// "name0, name1, " for `count` names.
+inline std::string numbered(const char* name, std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) text += concat(name, i, ", ");
+  return text;
 }
 
-/// "0, 2, " for the tensors of floating-point elements among `all`.
-template <std::size_t N>
-std::string floating(const std::array<Parameter, N>& all) {
+/// The lines of a Python function that keep what `d` names. Tensors and numbers are known here, so that nothing is left
+/// to find out in a call.
+inline std::string keeping_lines(const Derivative& d) {
+  std::string tensors, numbers;
+  for (const Kept& k : d.kept) {
+    const std::string value = !k.is_result     ? concat("inputs[", k.place, "]")
+                              : d.results == 1 ? std::string("output")
+                                               : concat("output[", k.place, "]");
+    (k.is_tensor ? tensors : numbers) += value + ", ";
+  }
+  if (!numbers.empty()) numbers = concat("        ctx.tessera_numbers = (", numbers, ")\n");
+  return concat("        ctx.save_for_backward(", tensors, ")\n", numbers);
+}
+
+/// Those that call the backward operator and return a gradient, or None, for each argument.
+inline std::string backward_lines(const Derivative& d) {
+  std::size_t tensors = 0, numbers = 0;
+  std::string operands, gradients;
+  for (const std::size_t i : d.with_gradient) operands += concat("g", i, ", ");
+  for (const Kept& k : d.kept) operands += k.is_tensor ? concat("t", tensors++, ", ") : concat("n", numbers++, ", ");
+  for (std::size_t i = 0, made = 0; i < d.arguments; ++i) {
+    const bool has_one = made < d.differentiable.size() && d.differentiable[made] == i;
+    gradients += !has_one                       ? std::string("None, ")
+                 : d.differentiable.size() == 1 ? std::string("made, ")
+                                                : concat("made[", made, "], ");
+    made += has_one ? 1 : 0;
+  }
   std::string text;
+  if (tensors > 0) text += concat("        ", numbered("t", tensors), "= ctx.saved_tensors\n");
+  if (numbers > 0) text += concat("        ", numbered("n", numbers), "= ctx.tessera_numbers\n");
+  return concat(text, "        made = backward_operator(", operands, ")\n        return (", gradients, ")\n");
+}
+
+/// The program for run_python(), written for this operator: it runs at each call.
+inline std::string autograd_program(const Derivative& d) {
+  return concat("def _tessera_register():\n    import torch\n    backward_operator = getattr(torch.ops.", d.space,
+                ", '", d.backward, "').default\n\n    def setup_context(ctx, inputs, output):\n", keeping_lines(d),
+                "\n    def backward(ctx, ", numbered("g", d.results), "):\n", backward_lines(d),
+                "\n    torch.library.register_autograd('", d.space, "::", d.name,
+                "', backward, setup_context=setup_context)\n\n_tessera_register()\ndel _tessera_register\n");
+}
+
+/// The tensors of floating-point elements among `all`.
+template <std::size_t N>
+std::vector<std::size_t> floating(const std::array<Parameter, N>& all) {
+  std::vector<std::size_t> places;
   for (std::size_t i = 0; i < N; ++i)
-    if (all[i].is_tensor() && tessera::info(all[i].element).cls == ElementClass::Float)
-      text += std::to_string(i) + ", ";
-  return text;
+    if (all[i].is_tensor() && tessera::info(all[i].element).cls == ElementClass::Float) places.push_back(i);
+  return places;
 }
 
 }  // namespace tessera::pytorch

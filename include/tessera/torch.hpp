@@ -25,7 +25,7 @@ namespace tessera::pytorch {
 /// What TESSERA_TORCH_LIBRARY's block is given. Everything is registered for tensors of the CPU, of GPUs and fake ones.
 class Library {
  public:
-  Library(const char* space, const char* file, int line) : space_(space), file_(file), line_(line) {
+  Library(const char* space, const char* file, int line) : space_(space) {
     check(aoti_torch_library_init_fragment(space, file, static_cast<std::uint32_t>(line), &definitions_),
           "aoti_torch_library_init_fragment");
     for (std::size_t i = 0; i < kKeys.size(); ++i)
@@ -178,8 +178,6 @@ class Library {
   }
 
   std::string space_;
-  const char* file_;
-  int line_;
   TorchLibraryHandle definitions_ = nullptr;
   std::array<TorchLibraryHandle, kKeys.size()> functions_{};  // kept as long as the process
   std::vector<Defined> defined_;

@@ -5,8 +5,8 @@
 
 Builds bench/torch (with PyTorch's headers of this Python) into --build, unless the libraries are there. Checks the results
 in eager mode, under torch.compile, inside torch.cuda.graph and backward; then measures host time per call, which has to
-be at most 3 microseconds above that of an operator that does nothing (a derivative: 6, because on a GPU PyTorch calls it on
-a thread of its own). Exits with 1 if a check fails.
+be at most 3 microseconds above that of an operator that does nothing (with derivatives 6: both pass through Python). Exits
+with 1 if a check fails.
 """
 
 import argparse
@@ -145,7 +145,7 @@ def check_derivative_costs(ops, device):
     x = torch.empty(0, 128, device=device, requires_grad=True)
     gradient = torch.empty(0, 128, device=device)
     base, ours = (microseconds(lambda: f(x), device) for f in (nothing, ops.softmax.default))
-    report(ours - base <= LIMIT, "a call that keeps its result for a derivative", f"{ours:.2f} us; an operator that does nothing {base:.2f} us")
+    report(ours - base <= 2 * LIMIT, "a call that keeps its result for a derivative", f"{ours:.2f} us; an operator that does nothing {base:.2f} us")
 
     def derivative(f):
         y = f(x)

@@ -41,7 +41,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tessera DESTINATION ${CMAKE_INST
 install(EXPORT tessera_targets NAMESPACE tessera:: DESTINATION ${package_dir}/tessera FILE tessera-targets.cmake
         COMPONENT libtessera-dev)
 install_cmake_package(tessera libtessera-dev)
-install(FILES ${PROJECT_SOURCE_DIR}/cmake/TesseraKernels.cmake DESTINATION ${package_dir}/tessera COMPONENT libtessera-dev)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/TesseraKernels.cmake ${PROJECT_SOURCE_DIR}/cmake/TesseraTorch.cmake
+        ${PROJECT_SOURCE_DIR}/cmake/torch_symbols.py
+        DESTINATION ${package_dir}/tessera COMPONENT libtessera-dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libtessera-dev/examples
         COMPONENT libtessera-dev FILES_MATCHING PATTERN "[0-9][0-9]_*.cpp" PATTERN "*.hpp" PATTERN "*.png"
         PATTERN "torch_op" EXCLUDE)

@@ -418,7 +418,11 @@ do_torch() {
       run_limited 60 cmake -S examples/torch_op -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" \
         -DPython3_EXECUTABLE="$(command -v python3)" &&
       run_limited 240 ninja -C "$folder" &&
-      run_limited 180 python3 examples/torch_op/test_torch_op.py "$folder" --device "$device"
+      run_limited 180 python3 examples/torch_op/test_torch_op.py "$folder" --device "$device" &&
+      run_limited 60 cmake -S bench/torch -B "$folder/bench" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" \
+        -DPython3_EXECUTABLE="$(command -v python3)" &&
+      run_limited 240 ninja -C "$folder/bench" &&
+      run_limited 240 python3 bench/torch/check.py --build "$folder/bench" --device "$device"
   } >"$out/torch_op.txt" 2>&1
   code=$?
   if [ $code = 0 ]; then

@@ -9,6 +9,7 @@
 #                   sanitizers, the thread sanitizer, a minute of each of the long tests, clang-tidy and clang-query, the
 #                   documentation site, NVIDIA's assembler over every kernel (both fetched from PyPI), and Mortar's page in
 #                   Chromium (Debian's package, installed in a minute) and behind nginx and HAProxy (unpacked into the cache)
+#   --torch         also the tests torch.* (operators of PyTorch), with PyTorch in an environment of its own in the cache
 #   --only STEPS    only the named steps: dev, clang, tsan, long, lint, docs (comma-separated)
 #   --jobs N        compiles and tests at a time (default: the processors, as memory allows)
 #   --filter REGEX  runs only the tests whose names match
@@ -21,10 +22,11 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-steps=dev jobs='' filter='.' full=no
+steps=dev jobs='' filter='.' full=no torch=no
 while [ $# -gt 0 ]; do
   case $1 in
     --full) full=yes steps=dev,clang,tsan,long,lint,docs ;;
+    --torch) torch=yes ;;
     --only) steps=${2:?--only needs a list of steps}; shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     --filter) filter=${2:?--filter needs a regular expression}; shift ;;
@@ -53,7 +55,7 @@ if wanted lint; then
   need "clang-tools-$clang" "clang-query-$clang"
 fi
 if [ $full = yes ]; then need clang-format-16 clang-format-16; fi
-if [ $full = yes ] || wanted docs; then need python3-venv py:ensurepip; fi
+if [ $full = yes ] || [ $torch = yes ] || wanted docs; then need python3-venv py:ensurepip; fi
 if [ $full = yes ]; then need openssl openssl; fi
 if [ $full = yes ]; then need libopenmpi-dev mpicxx && need openmpi-bin mpirun; fi
 install_missing
@@ -233,10 +235,31 @@ get_debian_programs() {
   rm -rf "$cache/archives"
   echo "${packages[*]}" >"$cache/packages"
 }
+# PyTorch for the tests torch.*, kept between runs: its build for CPUs from its own index (200 MB), or where that cannot be
+# reached the one of PyPI, for GPUs, with those of NVIDIA's libraries that importing it needs (2.5 GB, 5 GB unpacked).
+get_torch() {
+  local venv=${TESSERA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}/torch-venv version=2.11.0
+  local pip=("$venv/bin/pip" install -q --disable-pip-version-check --retries 2)
+  local libraries=(nvidia-cuda-runtime==13.0.96 "nvidia-cublas>=13.1,<14" nvidia-cudnn-cu13==9.19.0.56 "nvidia-cufft>=12,<13" "nvidia-cusparse>=12.6,<13"
+    nvidia-cusparselt-cu13==0.8.0 nvidia-nccl-cu13==2.28.9 nvidia-nvshmem-cu13==3.4.5 "nvidia-cufile>=1.15,<2" "nvidia-curand>=10.4,<11"
+    "nvidia-cuda-cupti>=13.0,<14" "nvidia-nvjitlink>=13.0,<14" "nvidia-cuda-nvrtc>=13.0,<14")
+  say "PyTorch $version"
+  if [ "$(cat "$venv/version" 2>/dev/null)" != $version ]; then
+    { python3 -m venv --clear "$venv" && "${pip[@]}" filelock typing-extensions sympy networkx jinja2 fsspec numpy "setuptools<82" &&
+      { "${pip[@]}" --no-deps --timeout 10 --index-url "${TESSERA_TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" "torch==$version" ||
+        "${pip[@]}" --no-deps --no-cache-dir "torch==$version" "${libraries[@]}"; } && "$venv/bin/python" -c 'import torch'; } ||
+      die "pip could not install PyTorch $version. Is there a network? (a mirror: PIP_INDEX_URL; a proxy: https_proxy)"
+    echo $version >"$venv/version"
+  fi
+  # With the second setting, the tests fail without PyTorch instead of being skipped.
+  export TESSERA_TORCH_PYTHON="$venv/bin/python" TESSERA_REQUIRE_TORCH=1
+}
+[ $torch = no ] || get_torch
+
 [ $full = no ] || { get_nvidia_packages && get_text_packages && get_chromium && get_debian_programs; }
 
 # The kernels of the benchmarks, 500 of them, are compiled and tested by the long tests (part kernels).
-do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} -DTESSERA_BUILD_GENERALITY=OFF
+do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} ${TESSERA_TORCH_PYTHON:+"-DTESSERA_TORCH_PYTHON=$TESSERA_TORCH_PYTHON"} -DTESSERA_BUILD_GENERALITY=OFF
 # One build for both: clang's diagnostics do not depend on the sanitizers, and the fuzzers and clang-tidy use it too.
 # Not here: model checks that take long with the sanitizers (part models of the long tests; other exhaustive searches run), pages of commands, what
 # the assembler makes of kernels, and whole models whose numbers are compared. The command, the examples and the tests of

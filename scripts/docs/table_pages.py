@@ -11,6 +11,7 @@ from md import escaped, prose, slug, table, wrapped
 
 ENV, CLASSES, ERRORS = "include/tessera/base/env.def", "include/tessera/base/error_classes.def", "include/tessera/base/error.hpp"
 OPTIONS, AHEAD, LAYERS = "cmake/TesseraOptions.cmake", "cmake/TesseraKernels.cmake", "cmake/TesseraLayer.cmake"
+TORCH = "cmake/TesseraTorch.cmake"
 
 TARGETS = {
     "tessera::tessera": "the library: everything behind `<tessera/tessera.hpp>` and `<tessera/kernels.hpp>`",
@@ -80,19 +81,21 @@ def cmake(read):
         raise Unreadable(f"{OPTIONS}: {len(rows)} options were understood, of {asked}")
     if set(re.findall(r"(tessera::\w+) ALIAS", read(LAYERS))) != set(TARGETS):
         raise Unreadable(f"{LAYERS}: its aliases are not the targets that scripts/docs/table_pages.py describes")
-    ahead = read(AHEAD)
-    comment = [line[1:].removeprefix(" ") for line in ahead.split("\n")[:ahead.split("\n").index(
-        next(line for line in ahead.split("\n") if line.startswith("function(")))]]
-    signature, _, what = " ".join(comment).partition(": ")
-    if not signature.startswith("tessera_add_kernels("):
-        raise Unreadable(f"{AHEAD}: its first comment does not begin with the signature of tessera_add_kernels")
+    functions = []
+    for path, name in ((AHEAD, "tessera_add_kernels"), (TORCH, "tessera_torch_library")):
+        lines = read(path).split("\n")
+        comment = [line[1:].removeprefix(" ") for line in lines[:next(i for i, line in enumerate(lines) if not line.startswith("#"))]]
+        signature, _, what = " ".join(comment).partition(": ")
+        if not signature.startswith(f"{name}("):
+            raise Unreadable(f"{path}: its first comment does not begin with the signature of {name}")
+        functions += [f"## {name}", f"```cmake\n{signature}\n```", wrapped(escaped(what[0].upper() + what[1:]))]
     return "\n\n".join([
         "# Reference: CMake", wrapped(f"Options are made from `{OPTIONS}`."), "## Options",
         table(["option", "default", "what it does"], rows).rstrip(),
         "## Targets",
         table(["target", "what it is"], [[f"`{name}`", what] for name, what in TARGETS.items()]).rstrip(),
         wrapped("They are the same after `find_package(tessera)`, `add_subdirectory` and `FetchContent`."),
-        "## tessera_add_kernels", f"```cmake\n{signature}\n```", wrapped(escaped(what[0].upper() + what[1:]))]) + "\n"
+        *functions]) + "\n"
 
 
 def throwers(made, name):

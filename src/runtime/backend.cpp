@@ -37,6 +37,9 @@ NativeStream Backend::examine_stream(void*) {
   throw DeviceError(concat("a stream of another library cannot be one of ", name(),
                            ": only GPUs have such streams.\n  Pass the device that the stream belongs to."));
 }
+std::unique_ptr<Queue> Backend::guest_queue(void*, std::shared_ptr<QueueObserver> observer) {
+  return make_queue(true, std::move(observer));
+}
 std::unique_ptr<Queue> Backend::wrap_queue(const NativeStream&, std::shared_ptr<QueueObserver>) {
   throw InternalError(concat(name(), " has no streams of other libraries"));
 }

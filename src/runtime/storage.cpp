@@ -16,6 +16,7 @@
 #include "tessera/runtime/at_line.hpp"
 #include "tessera/runtime/graph.hpp"
 #include "tessera/runtime/stream.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace tessera::runtime {
 
@@ -49,6 +50,10 @@ StorageRef Storage::allocate(Device device, std::size_t bytes, const StorageOpti
 
 StorageRef Storage::allocate(const std::shared_ptr<StreamCore>& stream, std::size_t bytes,
                              const StorageOptions& options) {
+  if (stream->guest_memory() != nullptr) {
+    if (bytes > kMostBytes) throw_too_large(bytes, options.where);
+    return located(options.where, bytes, [&] { return make_guest(*stream, bytes, options); });
+  }
   return make(stream->device(), options.poison ? nullptr : stream, bytes, options);  // poison is written at once
 }
 
@@ -226,11 +231,13 @@ StorageRef Storage::adopt(Device device, void* memory, std::size_t bytes, std::s
   if (memory == nullptr && bytes != 0)
     throw DeviceError(concat("foreign memory of ", bytes, " bytes at a null pointer"), options.where);
   return located(options.where, bytes, [&] {
-    if (bytes != 0) device.backend().verify_foreign(memory, bytes);
+    if (bytes != 0 && !options.guest) device.backend().verify_foreign(memory, bytes);
     std::vector<Use> before;
-    if (options.exclusive) owner = claim_foreign(memory, bytes, std::move(owner), options.label, before);
+    if (options.exclusive && !options.guest)
+      owner = claim_foreign(memory, bytes, std::move(owner), options.label, before);
     auto storage = std::make_shared<Storage>(Private(), device, memory, bytes, std::move(owner), options.label);
     storage->foreign_ = true;
+    storage->guest_ = options.guest;
     if (!before.empty()) storage->last_write_ = latest(device, before);
     return storage;
   });
@@ -242,6 +249,7 @@ Storage::Storage(Private, Device device, void* memory, std::size_t bytes, std::s
 
 Storage::~Storage() {
   // No other thread can reach the storage now: no lease, no access and no lock is left.
+  if (guest_) return;  // nothing was recorded, and the memory's end is the other library's
   if (published_) withdraw_own(memory_, published_);
   Retired memory;
   memory.owner = std::move(owner_);
@@ -405,6 +413,7 @@ void Storage::drop_ended_reads() {
 }
 
 void Storage::wait_written() {
+  check_host_may_wait();
   check_not_capturing("reading elements on the host", "Read them after the replay, or before the capture.");
   Use write;
   {
@@ -430,6 +439,7 @@ void Storage::wait_outcome() {
 }
 
 void Storage::wait_unused() {
+  check_host_may_wait();
   SmallVector<Use, kInlineReads + 1> uses;
   {
     std::lock_guard lock(mutex_);

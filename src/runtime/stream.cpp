@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/failure_log.hpp"
+#include "runtime/guest_rules.hpp"
 #include "runtime/work_scope.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/fork.hpp"
@@ -122,7 +123,7 @@ class Orders {
   std::size_t ordered_ = 0;
 };
 
-void check_submission(const Submission& submission, Device device) {
+void check_submission(const Submission& submission, Device device, bool guest_stream) {
   if (inside_work())
     throw DeviceError(concat(submission.label,
                              ": work that runs on a stream may not enqueue more work.\n  Enqueue it before or after."),
@@ -130,6 +131,7 @@ void check_submission(const Submission& submission, Device device) {
   if (!submission.work) throw InternalError(concat(submission.label, ": a submission without work"));
   for (const Access& access : submission.accesses) {
     if (!access.storage) throw InternalError(concat(submission.label, ": a submission names an empty storage"));
+    if (access.storage->guest() != guest_stream) [[unlikely]] { throw_guest_mix(submission, guest_stream); }
     if (access.storage->device() == device || submission.between_devices) continue;
     throw DeviceError(concat(submission.label, ": tensor '", access.storage->label(), "' is on device ",
                              access.storage->device().name(), ", the stream is on ", device.name(),
@@ -206,6 +208,7 @@ std::shared_ptr<StreamCore> StreamCore::wrap(Device device, void* native, std::s
 
 static std::unique_ptr<Queue> queue_for(Backend& backend, const StreamCore::Origin& origin,
                                         std::shared_ptr<QueueObserver> observer) {
+  if (origin.guest_memory != nullptr) return backend.guest_queue(origin.wrapped.handle, std::move(observer));
   if (origin.wrapped.handle != nullptr) return backend.wrap_queue(origin.wrapped, std::move(observer));
   if (origin.priority != 0) return backend.make_priority_queue(origin.priority, std::move(observer));
   return backend.make_queue(origin.is_default, std::move(observer));
@@ -217,6 +220,7 @@ StreamCore::StreamCore(Private, Device device, Origin origin)
       id_(next_id.fetch_add(1, std::memory_order_relaxed)),
       wrapped_(origin.wrapped),
       owner_(origin.owner),
+      guest_memory_(origin.guest_memory),
       log_(std::make_shared<FailureLog>()),
       queue_(queue_for(device.backend(), origin, log_)) {
   queue_->attach(*this);
@@ -260,7 +264,7 @@ std::uint64_t StreamCore::submit(const std::shared_ptr<StreamCore>& stream, cons
 }
 
 std::uint64_t StreamCore::enqueue(const std::shared_ptr<StreamCore>& self, const Submission& submission) {
-  check_submission(submission, device_);
+  check_submission(submission, device_, guest_memory_ != nullptr);
   if (unusable_after_fork()) [[unlikely]] { throw_after_fork(submission.label, submission.where); }
   const ProfileRange range(ProfileTopic::Launch, submission.label, submission.where);
   try {
@@ -275,6 +279,7 @@ std::uint64_t StreamCore::enqueue(const std::shared_ptr<StreamCore>& self, const
     }
     check_not_capturing("work on another stream", "Leave the stream out: operations of the flow go to its own.",
                         submission.where);
+    if (guest_memory_ != nullptr) return at_line(submission.where, [&] { return enqueue_guest(submission); });
     return at_line(submission.where, [&] {
       if (submission.between_devices) [[unlikely]] { wait_for_outcomes(submission, device_); }
       SubmissionSink* sink = SubmissionSink::innermost();
@@ -460,14 +465,6 @@ void StreamCore::synchronize() {
   }
   host_wait(others ? mark() : last);  // with what others have enqueued
   if (const FailureRef failure = log_->deliver()) std::rethrow_exception(failure->error);
-}
-
-FailureRef StreamCore::failure_of(std::uint64_t number) noexcept { return log_->first_of(number, number); }
-FailureRef StreamCore::deliver_failure_of(std::uint64_t first, std::uint64_t last) noexcept {
-  return log_->deliver(first, last);
-}
-bool StreamCore::succeeded(std::uint64_t first, std::uint64_t last) const noexcept {
-  return log_->first_of(first, last) == nullptr;
 }
 
 void StreamCore::release(Retired& memory) {

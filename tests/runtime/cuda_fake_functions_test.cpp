@@ -468,6 +468,11 @@ struct Functions : GraphFunctions {
     if (stream->capture == nullptr && d.scheduler_ == nullptr) d.start_dependents(stream->steps);
     return 0;
   }
+  static CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
+    TESSERA_FAKE(cuThreadExchangeStreamCaptureMode);
+    thread_local int current = 0;
+    return std::swap(*mode, current), CUDA_SUCCESS;
+  }
   static CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                  unsigned bz, unsigned shared_bytes, CUstream stream, void** arguments, void**) {
     TESSERA_FAKE(cuLaunchKernel);

@@ -194,7 +194,8 @@ def table_problems():
     problems = [] if "| `TESSERA_A` | `0 \\| 1` | One line |" in table_pages.environment(lambda path: env) else ["environment: the row is missing"]
     problems += rejected(lambda: table_pages.environment(lambda path: env + 'TESSERA_ENV(B, "1", doc)\n'), "a row of env.def that is not understood")
     options = 'option(TESSERA_X "Do it" OFF)\nset(TESSERA_Y "" CACHE STRING "Say it")\n'
-    sources = {table_pages.OPTIONS: options, table_pages.LAYERS: tree.read(table_pages.LAYERS), table_pages.AHEAD: tree.read(table_pages.AHEAD)}
+    sources = {table_pages.OPTIONS: options, table_pages.LAYERS: tree.read(table_pages.LAYERS), table_pages.AHEAD: tree.read(table_pages.AHEAD),
+               table_pages.TORCH: tree.read(table_pages.TORCH)}
     if "| `TESSERA_Y` | empty | Say it |" not in table_pages.cmake(sources.__getitem__):
         problems.append("cmake: the row is missing")
     sources[table_pages.OPTIONS] += "option(TESSERA_Z OFF)\n"

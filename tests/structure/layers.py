@@ -12,7 +12,7 @@ import tree
 # Of tests: fuzz feeds the readers of bytes, which are private and in many layers; generate launches without the typed
 # host.
 ALL_PRIVATE = ("fuzz/", "generate/")
-UMBRELLAS = {"tessera.hpp": "host", "kernels.hpp": "kernels", "mesh.hpp": "kernels"}  # public headers that stand in no folder
+UMBRELLAS = {"tessera.hpp": "host", "kernels.hpp": "kernels", "mesh.hpp": "kernels", "torch.hpp": "torch"}  # public headers that stand in no folder
 PUBLIC_ONLY = ("kernels", "mortar", "tools", "examples", "bench")
 
 
@@ -67,6 +67,8 @@ def check(edges):
             continue
         for number, line in enumerate(tree.read(path).split("\n"), 1):
             match = re.match(r'\s*#\s*include\s*["<]([^">]+)[">]', line)
+            if match and "<" in line and not os.path.isfile(os.path.join(tree.ROOT, "src", match.group(1))) and not match.group(1).startswith("tessera/"):
+                continue  # another library's, which may have a folder named as one of ours
             if match and path.startswith("tests/") and os.path.isfile(os.path.join(tree.ROOT, "tests", match.group(1))):
                 continue  # tests share their own helpers
             if match and (problem := problem_of(path, match.group(1), edges)):

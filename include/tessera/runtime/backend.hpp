@@ -263,6 +263,9 @@ class Backend {
   virtual NativeStream examine_stream(void* native);
   /// A queue that enqueues on another library's stream and does not own it.
   virtual std::unique_ptr<Queue> wrap_queue(const NativeStream& native, std::shared_ptr<QueueObserver> observer);
+  /// A queue that enqueues on another library's stream and orders nothing (guest.hpp). By default work runs at once, on
+  /// the calling thread.
+  virtual std::unique_ptr<Queue> guest_queue(void* native, std::shared_ptr<QueueObserver> observer);
   /// True if a queue can wait for events of `other` (Queue::wait); otherwise the host waits for them.
   virtual bool waits_for(const Backend& other) const noexcept { return this == &other; }
   /// True if a queue keeps references to the storages of its work until it has ended, so that a destroyed storage is

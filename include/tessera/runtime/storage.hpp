@@ -27,6 +27,7 @@ struct StorageOptions {
   bool poison = false;     ///< fill with 0xFF bytes (NaN in every floating type, -1 in the integers); not "written"
   SourceLocation where{};  ///< the user's line, for errors
   bool exclusive = true;   ///< adopt: reject memory that another adopted storage covers
+  bool guest = false;      ///< adopt: of a guest stream (guest.hpp), and therefore neither verified nor claimed
 };
 
 /// The number of streams that may read one storage at a time before its list of readers allocates.
@@ -77,6 +78,10 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::byte* data() const noexcept { return static_cast<std::byte*>(memory_); }
   std::size_t bytes() const noexcept { return bytes_; }
   const std::string& label() const noexcept { return label_; }
+  /// True if only guest streams may use it (guest.hpp).
+  bool guest() const noexcept { return guest_; }
+  /// What keeps foreign memory; of memory that a guest stream allocated: GuestMemory::Block::owner.
+  const std::shared_ptr<void>& owner() const noexcept { return owner_; }
 
   // -- ownership and published addresses --
   /// Changes whenever the owner does: a tensor was moved, shared, assigned another, or created from it. Lends made
@@ -169,6 +174,8 @@ class Storage : public std::enable_shared_from_this<Storage> {
   bool tracked() const noexcept { return tracked_.load(std::memory_order_relaxed); }
   void wait_for_others(const std::shared_ptr<StreamCore>& stream, AccessMode mode);
   static StorageRef make(Device, const std::shared_ptr<StreamCore>& stream, std::size_t bytes, const StorageOptions&);
+  static StorageRef make_guest(StreamCore& stream, std::size_t bytes, const StorageOptions&);
+  void check_host_may_wait() const;
   void set_shadow(const StorageOptions&);
   void get_memory(const std::shared_ptr<StreamCore>& stream);
   void take_memory(const std::shared_ptr<StreamCore>& stream);
@@ -197,7 +204,8 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::shared_ptr<void> owner_;
   std::shared_ptr<Allocator> allocator_;  // gave the memory; null: the backend did
   bool foreign_;
-  bool of_queue_ = false;   // a queue gave the memory
+  bool of_queue_ = false;  // a queue gave the memory
+  bool guest_ = false;
   bool published_ = false;  // guarded by the mutex of foreign_memory.cpp
   std::string label_;
   std::unique_ptr<std::uint8_t[]> written_;

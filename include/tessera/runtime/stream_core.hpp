@@ -22,6 +22,7 @@ class CaptureSink {
 };
 
 class FailureLog;
+class GuestMemory;
 
 /// A stream: a queue, the numbers of its work, and what it has waited for. Safe to use from any thread. In a child of
 /// fork() a stream of the parent only reports which of its work had ended, and its destructor does nothing; the CPU's
@@ -35,11 +36,17 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   static std::shared_ptr<StreamCore> create(Device device, const StreamOptions& options);
   /// The core of another library's stream; the same one for each call while it lives. Throws DeviceError.
   static std::shared_ptr<StreamCore> wrap(Device device, void* native, std::shared_ptr<void> owner);
+  /// A guest stream (guest.hpp): work goes to another library's stream of the device, a CUstream (null on the CPU,
+  /// where work runs at once). `memory` outlives it. One thread uses it. Throws DeviceError.
+  static std::shared_ptr<StreamCore> guest(Device device, void* native, GuestMemory& memory);
+  /// Where a guest stream has its memory from; null for any other stream.
+  GuestMemory* guest_memory() const noexcept { return guest_memory_; }
   struct Origin {
     bool is_default = false;
     int priority = 0;
     NativeStream wrapped{};  ///< of another library
     std::shared_ptr<void> owner{};
+    GuestMemory* guest_memory = nullptr;
   };
   StreamCore(Private, Device device, Origin origin);
   ~StreamCore();
@@ -110,6 +117,7 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
     std::uint64_t number = 0;  ///< it is done when the work up to here has ended
   };
   std::uint64_t enqueue(const std::shared_ptr<StreamCore>& self, const Submission&);
+  std::uint64_t enqueue_guest(const Submission&);
   /// True in a fork()ed child of the process that the queue's thread, or its driver, belongs to.
   bool unusable_after_fork() const noexcept;
   [[noreturn]] void throw_after_fork(const char* what, SourceLocation where = {}) const;
@@ -125,6 +133,7 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   std::uint64_t id_;             // unique in the process, never reused
   NativeStream wrapped_;         // null unless it is another library's
   std::shared_ptr<void> owner_;  // of that one; ends after the queue
+  GuestMemory* guest_memory_;
   std::shared_ptr<FailureLog> log_;
   std::unique_ptr<Queue> queue_;
   mutable std::mutex mutex_;          // everything below, and the calls on queue_

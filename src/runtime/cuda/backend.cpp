@@ -102,6 +102,10 @@ std::unique_ptr<Queue> CudaBackend::wrap_queue(const NativeStream& native, std::
   return cuda::wrap_queue(*this, std::move(observer), native);
 }
 
+std::unique_ptr<Queue> CudaBackend::guest_queue(void* native, std::shared_ptr<QueueObserver>) {
+  return cuda::guest_queue(*this, native);
+}
+
 std::shared_ptr<const Launchable> CudaBackend::transfer_copy(Backend& other) {
   if (other.kind() == DeviceKind::Cpu) return range_copy_;
   if (other.kind() != DeviceKind::Cuda || &other == this) return nullptr;

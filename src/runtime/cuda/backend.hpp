@@ -34,6 +34,7 @@ class CudaBackend final : public Backend {
   PriorityRange priorities() override;
   NativeStream examine_stream(void* native) override;
   std::unique_ptr<Queue> wrap_queue(const NativeStream& native, std::shared_ptr<QueueObserver> observer) override;
+  std::unique_ptr<Queue> guest_queue(void* native, std::shared_ptr<QueueObserver> observer) override;
   bool waits_for(const Backend& other) const noexcept override { return other.kind() == DeviceKind::Cuda; }
   bool queues_hold_storages() const noexcept override { return false; }
   void copy(void* to, const void* from, std::size_t bytes) override;

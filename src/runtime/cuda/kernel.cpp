@@ -18,6 +18,27 @@ namespace tessera::runtime::cuda {
 
 namespace {
 
+/// While this thread captures a stream into a graph, perhaps for another library, the driver rejects loading code
+/// unless the thread's mode is relaxed. What is loaded is no part of the graph.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver) : driver_(driver), relaxed_(exchange()) {}
+  ~RelaxedCapture() {
+    if (relaxed_) exchange();
+  }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  bool exchange() noexcept {
+    return driver_.cuThreadExchangeStreamCaptureMode != nullptr &&
+           driver_.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
+  }
+  const Driver& driver_;
+  int mode_ = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED; after an exchange what was there before
+  bool relaxed_;
+};
+
 /// A module of the driver. Its destructor waits for the device before it unloads the module, because launches of it may
 /// still be queued.
 class Module {
@@ -26,6 +47,7 @@ class Module {
     char log[1024] = "";
     CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
+    const RelaxedCapture relaxed(context.driver());
     const CUresult result = context.driver().cuModuleLoadDataEx(&module_, image.cubin.data(), 2, names, values);
     if (result == CUDA_SUCCESS) return;
     throw_rejected(result, image.label, log);

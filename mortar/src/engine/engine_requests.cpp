@@ -33,15 +33,15 @@ const char* name_of(FinishReason reason) noexcept {
   return "failed";
 }
 
-EngineOptions Engine::State::checked(EngineOptions o, const ModelSpec& model) {
-  if (o.strict && model.hidden > kMostStrictHidden)
+EngineOptions Engine::State::checked(EngineOptions o, const Model& model) {
+  if (o.strict && model.config.hidden > kMostStrictHidden)
     throw RequestError("strict: expected a model with a hidden size of at most " + std::to_string(kMostStrictHidden) +
-                       ", found " + std::to_string(model.hidden));
-  if (o.fp8_activations && !model.fp8)
+                       ", found " + std::to_string(model.config.hidden));
+  if (o.fp8_activations && !model.config.fp8)
     throw RequestError("fp8_activations: expected a model with FP8 weights, found one without");
-  if (o.fp8_activations && (o.strict || o.batch_invariant))
+  if (o.fp8_activations && (o.strict || o.batch_invariant || model.exact))
     throw RequestError(
-        "fp8_activations: expected neither strict nor batch_invariant beside it, which compute with bf16");
+        "fp8_activations: expected neither strict nor batch_invariant nor exact beside it: these compute with bf16");
   if (o.max_batch < 1 || o.max_batch > kMostSequences)
     throw RequestError("max_batch: expected 1 to " + std::to_string(kMostSequences) + ", found " +
                        std::to_string(o.max_batch));
@@ -61,7 +61,7 @@ EngineOptions Engine::State::checked(EngineOptions o, const ModelSpec& model) {
 }
 
 Engine::State::State(Model&& loaded, const EngineOptions& chosen)
-    : options(checked(chosen, loaded.config)),
+    : options(checked(chosen, loaded)),
       model(std::move(loaded)),
       runner(model,
              {.strict = options.strict,
@@ -91,11 +91,11 @@ SchedulerOptions Engine::State::scheduler_options() const {
   o.query_tile = runner.query_tile();
   o.prompts_first = options.prompts_first;
   o.prefix_cache = options.prefix_cache;
-  // A token at position p takes 2 operations for each weight and 4 p for each element of a query.
   if (tessera::kernels::target_of(model.device).gpu) {
     o.free_tokens = tessera::kernels::kMostFewRows;
     o.rounding = kGpuRounding;
   }
+  // A token at position p takes 2 operations for each weight and 4 p for each element of a query.
   o.costly_position = model_size(m).active_parameters / (2 * m.layers * m.attention.heads * m.attention.head_dim);
   return o;
 }

@@ -55,7 +55,7 @@ struct Engine::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  static EngineOptions checked(EngineOptions o, const ModelSpec& model);
+  static EngineOptions checked(EngineOptions o, const Model& model);
   /// As many sequences of the planned context as the options say, if the memory suffices; else what it suffices for:
   /// sequences that need more give way to each other.
   std::int64_t page_count() const;

@@ -205,11 +205,11 @@ std::int64_t Scheduler::mixed_budget(std::int64_t answers, std::int64_t prompts)
   return std::min(std::max(options_.mixed_tokens, kEach * answers), options_.prefill_tokens);
 }
 
-/// Tokens of prompts that are computed beside answers while the weights are read for them.
+/// Tokens of prompts that are computed beside answers while the weights are read for them; 0 if they are few.
 std::int64_t Scheduler::free_beside(std::int64_t answers) const {
   const std::int64_t n =
       options_.free_tokens - (answers + options_.rounding - 1) / options_.rounding * options_.rounding;
-  return n < options_.rounding ? 0 : n;
+  return 2 * n < options_.free_tokens ? 0 : n;
 }
 
 /// Half of the budget for the prompt that was admitted first, so that it ends in bounded time; the rest for those with

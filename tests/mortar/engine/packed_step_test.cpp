@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <random>
 #include <vector>
 
@@ -143,6 +144,9 @@ TEST(PackedStep, ExtentsOfStepsWithPromptsAreRoundedUp) {
     EXPECT_EQ(s.answers % kGpuRounding, 0);
     EXPECT_EQ(s.rows % kGpuRounding, 0);
     EXPECT_EQ(s.pages & (s.pages - 1), 0);
+    std::size_t most = 1;
+    for (std::size_t r = 0; r < static_cast<std::size_t>(s.prompts); ++r) most = std::max(most, rows.pages[r].size());
+    EXPECT_EQ(s.prompt_pages, static_cast<std::int64_t>(std::bit_ceil(most)));
     // Never by more than the rounding of each part.
     EXPECT_LT(s.tokens, exact.tokens + 2 * kGpuRounding);
     EXPECT_GE(s.tokens, exact.tokens);

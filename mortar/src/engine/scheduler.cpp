@@ -197,11 +197,10 @@ bool Scheduler::grow_answers(bool ahead) {
 
 // Steps.
 
-/// Tokens of prompts beside answers. A step with few of them should take about twice as long as one without; beside
-/// many answers, which take long themselves, each may have two; and few answers wait for many prompts.
-std::int64_t Scheduler::mixed_budget(std::int64_t answers, std::int64_t prompts) const {
-  constexpr std::int64_t kEach = 2, kMany = 4;
-  if (prompts >= kMany * answers) return std::min(options_.prefill_tokens, kDefaultPrefill);
+/// Tokens of prompts beside answers. A step with few of them should not take much longer than one without; beside many
+/// answers, which take long themselves, each may have two.
+std::int64_t Scheduler::mixed_budget(std::int64_t answers) const {
+  constexpr std::int64_t kEach = 2;
   return std::min(std::max(options_.mixed_tokens, kEach * answers), options_.prefill_tokens);
 }
 
@@ -214,7 +213,8 @@ std::int64_t Scheduler::free_beside(std::int64_t answers) const {
 
 /// Half of the budget for the prompt that was admitted first, so that it ends in bounded time; the rest for those with
 /// the least left to compute, so that short ones need not wait for long ones.
-/// Beside answers, the later tokens of a long prompt, which would hold them up for long, are only those that are free.
+/// Beside `answers` (0: they wait), the later tokens of a long prompt, which would hold them up for long, are only
+/// those that are free.
 void Scheduler::plan_prompts(StepPlan& plan, std::int64_t budget, std::int64_t answers) const {
   constexpr std::int64_t kLong = 2048;
   struct Part {
@@ -289,9 +289,11 @@ StepPlan Scheduler::make_plan(bool ahead) {
   }
   StepPlan plan;
   if (with_answers && !grow_answers(ahead)) return plan;
-  const bool beside = with_answers && with_prompts;
+  constexpr std::int64_t kMany = 2;  // few answers wait for many prompts
+  const bool considers_answers = with_answers && prompts < kMany * answers;
   if (with_prompts)
-    plan_prompts(plan, beside ? mixed_budget(answers, prompts) : options_.prefill_tokens, beside ? answers : 0);
+    plan_prompts(plan, considers_answers ? mixed_budget(answers) : options_.prefill_tokens,
+                 considers_answers ? answers : 0);
   plan.prompts = plan.rows.size();
   if (with_answers) plan_answers(plan);
   if (!plan.empty()) prompts_last_ = plan.prompts > 0;

@@ -94,7 +94,7 @@ class Scheduler {
   bool grow_answers(bool ahead);
   SequencePtr victim() const;
   void preempt(const SequencePtr& s);
-  std::int64_t mixed_budget(std::int64_t answers, std::int64_t prompts) const;
+  std::int64_t mixed_budget(std::int64_t answers) const;
   std::int64_t free_beside(std::int64_t answers) const;
   void plan_prompts(StepPlan& plan, std::int64_t budget, std::int64_t answers) const;
   void plan_answers(StepPlan& plan) const;

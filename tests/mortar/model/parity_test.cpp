@@ -72,7 +72,8 @@ TEST(MortarFp8Activations, LogitsAreAsCloseAsTransformers) {
     };
     const double theirs = relative_error(golden_rounded(name), exact), ours = error(true);
     EXPECT_LE(ours, 1.25 * theirs) << name << ": the same roundings, and those of bf16 between";
-    EXPECT_GT(ours, 1.5 * error(false)) << name;
+    // The experts of a mixture keep their inputs.
+    EXPECT_GT(ours, (std::string_view(name) == "fp8" ? 2 : 1) * error(false)) << name;
   }
 }
 

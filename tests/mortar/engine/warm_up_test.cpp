@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/rounds.hpp"
 #include "engine/runners.hpp"
 #include "mortar/engine/test_engine.hpp"
 #include "tessera/runtime/memory.hpp"
@@ -64,6 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Models, MortarWarmUp, testing::Values("dense-tied", "fp
 
 TEST(MortarWarmUp, IsMadeByAllRanks) {
   for (const bool exact : {false, true}) {
+    if (tessera::test::kSanitizer && !exact) continue;  // a minute each
     ModelOptions options;
     options.device = tessera::Device::cpu();
     options.max_context = 256;

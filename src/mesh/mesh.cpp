@@ -131,7 +131,9 @@ std::string Mesh::to_string() const {
 
 void Mesh::abort(const std::string& reason) const noexcept {
   try {
+    const bool first = !state_->communicator().failure();
     state_->communicator().abort({first_rank(), reason});
+    if (first && state_->reports()) state_->watch()->report(reason);  // aborting NCCL tells no other process
   } catch (...) {  // no memory for the text: the group ends without it
     state_->communicator().abort({});
   }

@@ -37,7 +37,6 @@ Layout layout_of(const StepShape& s) {
   return at;
 }
 
-constexpr std::int64_t kLeastPages = 8;
 std::int64_t to_power_of_two(std::int64_t n, std::int64_t least = 1) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(n, least))));
 }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "engine/calls.hpp"
 #include "mortar/errors.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -63,6 +64,28 @@ Runners::Runners(Model& model, const Numerics& numerics, std::int64_t pages) {
     ranks_.push_back(std::make_unique<Runner>(model, std::move(model.weights), model.device, numerics, pages));
     return;
   }
+  messages_ = model.messages.get();
+  tells_ = messages_ != nullptr && messages_->is_first();
+  if (messages_ == nullptr) {
+    make_ranks(model, numerics, pages);
+    return;
+  }
+  try {
+    if (tells_) messages_->send(message_of(StartCall{model.fingerprint, numerics, pages}).bytes());
+    make_ranks(model, numerics, pages);
+    messages_->meet();
+  } catch (const tessera::MeshError& error) {
+    throw RanksError(model.parts.front().mesh.failure().value_or(error.message()));
+  } catch (const std::exception& error) {
+    const auto* const known = dynamic_cast<const tessera::Error*>(&error);
+    const std::string reason = known != nullptr ? known->message() : error.what();
+    model.parts.front().mesh.abort(reason);
+    messages_->abort(reason);
+    throw;
+  }
+}
+
+void Runners::make_ranks(Model& model, const Numerics& numerics, std::int64_t pages) {
   for (ModelPart& part : model.parts) {
     parallel_.push_back(std::make_unique<Parallel>(parallel_of(model.config, part.mesh, model.exact)));
     ranks_.push_back(
@@ -74,30 +97,34 @@ Runners::Runners(Model& model, const Numerics& numerics, std::int64_t pages) {
 Runners::~Runners() = default;
 
 bool Runners::has_ended() {
+  ask_the_meshes();
   const std::lock_guard lock(mutex_);
   return ended_;
 }
 
 void Runners::throw_if_ended() {
+  ask_the_meshes();
   const std::lock_guard lock(mutex_);
   if (ended_) throw RanksError(reason_);
 }
 
 void Runners::fail(std::size_t rank, bool of_mesh, const std::string& text) noexcept {
   const tessera::Mesh& mesh = parallel_[rank]->mesh;
+  const int number = mesh.first_rank();
   try {
     const std::lock_guard lock(mutex_);
     if (!ended_ || (!known_rank_ && !of_mesh)) {
       ended_ = true, known_rank_ = !of_mesh;
       reason_ = of_mesh ? text
-                        : tessera::concat("rank ", rank, " of ", ranks_.size(), " (",
-                                          mesh.device(static_cast<int>(rank)).name(), ") has failed: ", text);
+                        : tessera::concat("rank ", number, " of ", mesh.size(), " (", mesh.device(number).name(),
+                                          ") has failed: ", text);
     }
   } catch (...) {  // no memory for the text
     const std::lock_guard lock(mutex_);
     ended_ = true;
   }
   mesh.abort(text);  // the others wait for nothing of it
+  if (messages_ != nullptr) messages_->abort(text);
 }
 
 void Runners::call(std::size_t rank, const std::function<void(std::size_t rank)>& f) noexcept {
@@ -121,10 +148,21 @@ void Runners::each(const std::function<void(std::size_t rank)>& f) {
     });
   call(0, f);
   others.wait();
-  // Where the devices move the data, the work of a group that has ended says nothing.
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (const auto failure = parallel_[rank]->mesh.failure()) fail(rank, true, *failure);
+  ask_the_meshes();
   ask_for_the_cause();
+  throw_if_ended();
+}
+
+// Where the devices move the data, the work of a group that has ended says nothing.
+void Runners::ask_the_meshes() noexcept {
+  for (std::size_t rank = 0; rank < parallel_.size(); ++rank)
+    if (const auto failure = parallel_[rank]->mesh.failure()) fail(rank, true, *failure);
+}
+
+void Runners::tell(const MessageWriter& message) {
+  if (!tells_) return;
+  throw_if_ended();
+  call(0, [&](std::size_t) { messages_->send(message.bytes()); });
   throw_if_ended();
 }
 
@@ -139,12 +177,15 @@ void Runners::ask_for_the_cause() {
 
 void Runners::begin(std::int64_t slots, std::int64_t slot, const TokenRange& ids, std::int64_t prompt,
                     const Sampling& sampling) {
+  tell(message_of_begin(slots, slot, ids, prompt, sampling));
   each([&](std::size_t rank) { ranks_[rank]->begin(slots, slot, ids, prompt, sampling); });
 }
 
 Runners::Launched Runners::launch(const StepRequest& request, const Launched* before) {
   Launched step;
   step.of_rank_.resize(ranks_.size());
+  step.number_ = ++launched_;
+  tell(message_of_launch(step.number_, before == nullptr ? 0 : before->number_, request));
   each([&](std::size_t rank) {
     step.of_rank_[rank] = ranks_[rank]->launch(request, before == nullptr ? nullptr : &before->of_rank_[rank]);
   });
@@ -152,10 +193,12 @@ Runners::Launched Runners::launch(const StepRequest& request, const Launched* be
 }
 
 void Runners::choose(Launched& step, std::span<const std::uint32_t> masks) {
+  tell(message_of(CallKind::Choose).put(step.number_).list(masks));
   each([&](std::size_t rank) { ranks_[rank]->choose(step.of_rank_[rank], masks); });
 }
 
 Runners::Chosen Runners::finish(Launched&& step) {
+  tell(message_of(CallKind::Finish).put(step.number_));
   Chosen chosen;
   each([&](std::size_t rank) {
     Chosen own = ranks_[rank]->finish(std::move(step.of_rank_[rank]));
@@ -165,26 +208,45 @@ Runners::Chosen Runners::finish(Launched&& step) {
 }
 
 void Runners::drop(Launched&& step) {
+  tell(message_of(CallKind::Drop).put(step.number_));
   each([&](std::size_t rank) { ranks_[rank]->drop(std::move(step.of_rank_[rank])); });
 }
 
+std::size_t Runners::begin_warm_up(const WarmUpLimits& limits) {
+  tell(message_of(limits));
+  warm_up_.resize(ranks_.size());
+  each([&](std::size_t rank) { warm_up_[rank] = ranks_[rank]->warm_up(limits); });
+  return warm_up_.front().parts.size();
+}
+
+void Runners::prepare(std::size_t part) {
+  tell(message_of(CallKind::Prepare).put(static_cast<std::uint64_t>(part)));
+  each([&](std::size_t rank) {
+    const std::size_t parts = rank < warm_up_.size() ? warm_up_[rank].parts.size() : 0;
+    if (part >= parts) throw RanksError(tessera::concat("the warm-up has ", parts, " steps, found step ", part));
+    ranks_[rank]->prepare(warm_up_[rank], part);
+  });
+}
+
 void Runners::warm_up(const WarmUpLimits& limits, const std::function<void(std::int64_t, std::int64_t)>& progress) {
-  std::vector<Runner::WarmUp> of_rank(ranks_.size());
-  each([&](std::size_t rank) { of_rank[rank] = ranks_[rank]->warm_up(limits); });
-  const std::size_t parts = of_rank.front().parts.size();
-  bool in_threads = ranks_.size() > 1;
+  const std::size_t parts = begin_warm_up(limits);
+  bool in_threads = !parallel_.empty();
   for (std::size_t part = 0; part < parts; ++part) {
     const auto begin = std::chrono::steady_clock::now();
-    each([&](std::size_t rank) { ranks_[rank]->prepare(of_rank[rank], part); });
+    prepare(part);
     if (!in_threads && std::chrono::steady_clock::now() - begin > limits.compiling) {
-      first().compile_in_threads(of_rank.front(), part + 1, limits.memory);
+      first().compile_in_threads(warm_up_.front(), part + 1, limits.memory);
       in_threads = true;
     }
     if (progress) progress(static_cast<std::int64_t>(part) + 1, static_cast<std::int64_t>(parts));
   }
+  warm_up_.clear();
 }
 
 std::vector<float> Runners::logits(const RowPlan& row) {
+  MessageWriter message = message_of(CallKind::Logits);
+  put_row(message, row);
+  tell(message);
   std::vector<float> all;
   each([&](std::size_t rank) {
     std::vector<float> own = ranks_[rank]->logits(row);
@@ -194,6 +256,9 @@ std::vector<float> Runners::logits(const RowPlan& row) {
 }
 
 std::vector<float> Runners::log_likelihoods(const RowPlan& row, std::span<const TokenId> next) {
+  MessageWriter message = message_of(CallKind::LogLikelihoods);
+  put_row(message, row);
+  tell(message.list(next));
   std::vector<float> all;
   each([&](std::size_t rank) {
     std::vector<float> own = ranks_[rank]->log_likelihoods(row, next);

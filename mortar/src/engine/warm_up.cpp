@@ -20,8 +20,6 @@ using namespace tessera;
 
 namespace {
 
-constexpr std::int64_t kLeastPages = 8;
-
 std::vector<std::int64_t> powers_of_two(std::int64_t first, std::int64_t last) {
   std::vector<std::int64_t> all;
   for (std::int64_t n = first; n < last; n *= 2) all.push_back(n);

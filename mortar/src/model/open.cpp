@@ -3,25 +3,48 @@
 #include <atomic>
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "files/shard.hpp"
 #include "model/decoder.hpp"
+#include "model/messages.hpp"
 #include "mortar/checkpoint.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/model.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/mesh/processes.hpp"
 #include "tessera/mesh/thread_meshes.hpp"
 
 namespace mortar {
 namespace {
+
+/// This is one rank of several processes.
+bool of_processes(const std::vector<tessera::Mesh>& meshes) {
+  return meshes.size() == 1 && meshes[0].local_ranks() == 1 && meshes[0].size() > 1;
+}
+
+/// What the processes of a group must have in common: config.json and the options that change results.
+std::uint64_t fingerprint_of(const std::string& folder, const ModelOptions& options) {
+  std::ifstream file(std::filesystem::path(folder) / "config.json", std::ios::binary);
+  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
+  const auto add = [&](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3U; };
+  for (std::istreambuf_iterator<char> at(file), end; at != end; ++at) add(static_cast<unsigned char>(*at));
+  add(options.exact ? 1 : 0);
+  for (std::uint64_t seed = options.random_weights ? *options.random_weights + 1 : 0; seed != 0; seed >>= 8U)
+    add(static_cast<unsigned char>(seed & 0xffU));
+  return hash;
+}
 
 /// The ranks that were requested; none: one device. Throws RequestError, MeshError, DeviceError.
 std::vector<tessera::Mesh> meshes_of(const ModelOptions& options, tessera::Device first) {
   constexpr std::int64_t kMost = 64;
   if (options.tensor_parallel < 1 || options.tensor_parallel > kMost)
     throw RequestError(tessera::concat("tensor_parallel: expected 1 to ", kMost, ", found ", options.tensor_parallel));
+  if (of_processes(options.meshes)) return options.meshes;
   for (std::size_t i = 0; i < options.meshes.size(); ++i) {
     const tessera::Mesh& mesh = options.meshes[i];
     if (mesh.size() != std::ssize(options.meshes) || mesh.local_ranks() != 1 ||
@@ -43,16 +66,17 @@ std::vector<ModelPart> load_parts(const std::vector<tessera::Mesh>& meshes, bool
   struct Ended {};
   std::vector<ModelPart> parts;
   for (std::size_t i = 0; i < meshes.size(); ++i)
-    parts.push_back({meshes[i], meshes[i].device(static_cast<int>(i)), {}});
+    parts.push_back({meshes[i], meshes[i].device(meshes[i].first_rank()), {}});
   std::atomic<bool> ended{false};
   std::mutex mutex;
   std::exception_ptr error;
   const auto load_one = [&](std::size_t i) noexcept {
     try {
       LoadOptions own = options;
-      own.ranks = {static_cast<std::int64_t>(i), std::ssize(meshes), exact};
+      own.ranks = {meshes[i].first_rank(), meshes[i].size(), exact};
       own.progress = [&, i](const LoadProgress& progress) {
         if (ended) throw Ended();
+        if (const auto failure = meshes[i].failure()) throw RanksError(*failure);
         if (i == 0 && options.progress) options.progress(progress);
       };
       parts[i].weights = weights_of(parts[i].device, own);
@@ -77,10 +101,7 @@ std::vector<ModelPart> load_parts(const std::vector<tessera::Mesh>& meshes, bool
   return parts;
 }
 
-}  // namespace
-
-Model load(const std::string& folder, const ModelOptions& options) {
-  Model model;
+Model load_ranks(const std::string& folder, const ModelOptions& options, Model model) {
   model.folder = folder;
   model.device = !options.meshes.empty() ? options.meshes[0].device(options.meshes[0].first_rank())
                  : options.device        ? *options.device
@@ -99,7 +120,8 @@ Model load(const std::string& folder, const ModelOptions& options) {
     model.tokenizer = Tokenizer::load(folder);
   const std::vector<tessera::Mesh> meshes = meshes_of(options, model.device);
   model.exact = options.exact;
-  Ranks ranks{0, std::max<std::int64_t>(1, std::ssize(meshes)), options.exact};
+  Ranks ranks{0, 1, options.exact};
+  if (!meshes.empty()) ranks.rank = meshes[0].first_rank(), ranks.ranks = meshes[0].size();
   files::check_ranks(model.config, ranks.ranks);
   PlanRequest request;
   request.device = model.device.name();
@@ -126,6 +148,30 @@ Model load(const std::string& folder, const ModelOptions& options) {
   else
     model.parts = load_parts(meshes, options.exact, how, weights_of);
   return model;
+}
+
+}  // namespace
+
+Model load(const std::string& folder, const ModelOptions& options) {
+  if (!of_processes(options.meshes)) return load_ranks(folder, options, {});
+  const tessera::Mesh& mesh = options.meshes[0];
+  Model model;
+  model.messages = std::make_shared<Messages>(tessera::mesh::companion(mesh));
+  model.fingerprint = fingerprint_of(folder, options);
+  const std::shared_ptr<Messages> messages = model.messages;  // until the error has been told
+  const auto tell = [&](const std::string& reason) {
+    mesh.abort(reason);
+    messages->abort(reason);
+  };
+  try {
+    return load_ranks(folder, options, std::move(model));
+  } catch (const tessera::Error& error) {
+    tell(error.message());
+    throw;
+  } catch (const std::exception& error) {
+    tell(error.what());
+    throw;
+  }
 }
 
 }  // namespace mortar

@@ -2,7 +2,7 @@
 # linking, the program is run once on the CPU with ARGUMENTS (choose some that launch every kernel with the properties that
 # matter: small sizes with the divisibility of the real ones), and its kernels are compiled for GPUS (default: sm_90) into
 # <program>.tessera beside it. Where that file lies beside the program, it needs nothing but the driver. Needs NVIDIA's
-# assembler while building: scripts/get-tileiras.sh.
+# assembler while building: tessera get-tileiras.
 function(tessera_add_kernels target)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "GPUS;ARGUMENTS")
   if(ARG_UNPARSED_ARGUMENTS)

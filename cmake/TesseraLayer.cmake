@@ -60,3 +60,14 @@ function(tessera_umbrella)
   add_library(tessera::kernels ALIAS tessera_kernels)
   add_library(tessera::measure ALIAS tessera_measure)
 endfunction()
+
+# tessera_portable(<command>): with the option TESSERA_PORTABLE, what makes a program run on systems with an older libstdc++.
+# libgcc stays outside: that of Debian 12 asks for a newer C library than anything else does (_dl_find_object, 2.35).
+function(tessera_portable command)
+  if(TESSERA_PORTABLE)
+    target_link_options(${command} PRIVATE -static-libstdc++)
+    target_sources(${command} PRIVATE ${PROJECT_SOURCE_DIR}/packaging/portable/arc4random.cpp)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/packaging/portable/arc4random.cpp PROPERTIES
+                                SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()

@@ -12,6 +12,7 @@ option(TESSERA_BUILD_KERNEL_TESTS "With the tests, also build those of the kerne
 option(TESSERA_BUILD_GENERALITY "With these, also build and test the kernels of bench/generality and bench/compare" ON)
 option(TESSERA_BUILD_FUZZERS "With the tests, also the target `fuzzers`: what scripts/fuzz.sh runs (clang)" OFF)
 option(TESSERA_INSTALL "Make install rules and the CMake package" ${PROJECT_IS_TOP_LEVEL})
+option(TESSERA_PORTABLE "Link the commands with libstdc++ inside, for systems whose own is older" OFF)
 option(TESSERA_WERROR "Treat warnings as errors (g++ 12 and clang 16; others only warn)" OFF)
 set(TESSERA_MPI "AUTO" CACHE STRING "Meshes of processes that MPI starts: ON (needs libopenmpi-dev), OFF, or AUTO, where MPI is found")
 set_property(CACHE TESSERA_MPI PROPERTY STRINGS AUTO ON OFF)

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "collecting.hpp"
-#include "commands.hpp"
+#include "command_rows.hpp"
 #include "coprocess.hpp"
 #include "plot.hpp"
 #include "sweep.hpp"
@@ -24,20 +24,6 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kBenchUsage =
-    "tessera bench [options] KERNEL [key=values ...] [-- PROGRAM [ARGUMENTS...]]\n"
-    "    measures a kernel over sizes and prints times, rates, and the share of what the device's memory and "
-    "arithmetic\n"
-    "    allow. Values are lists and ranges: n=1024..65536 (doubling) dtype=f32,f16. Without PROGRAM: the library's\n"
-    "    kernels. PROGRAM is a benchmark of your own: its main() calls measure::run_cases (docs/tools.md).\n"
-    "tessera bench --list [-- PROGRAM]\n"
-    "    the kernels and their default sizes\n"
-    "  --device D   cpu, cuda, cuda:1 (default: as for any program)\n"
-    "  --ms N       time for each size, in milliseconds (default 150)\n"
-    "  --most-ms N  ends a series when one launch takes longer (default 400)\n"
-    "  --svg FILE   draws the rates\n"
-    "  --json FILE  writes the figures (-: prints them instead of the table)\n";
-
 struct BenchOptions {
   std::string kernel, device, ms = "150", svg, json;
   double most_ms = 400;
@@ -45,37 +31,19 @@ struct BenchOptions {
   std::vector<std::string> values, program;
 };
 
-/// An option that has a value.
-void set_option(BenchOptions& o, Words words, std::size_t& i) {
-  const std::string word = words[i];
-  if (word == "--device")
-    o.device = value_of(words, i);
-  else if (word == "--ms")
-    number_of(word, o.ms = value_of(words, i), 0);
-  else if (word == "--most-ms")
-    o.most_ms = number_of(word, value_of(words, i), 0);
-  else if (word == "--svg")
-    o.svg = value_of(words, i);
-  else if (word == "--json")
-    o.json = value_of(words, i);
-  else
-    throw UsageError(concat("there is no option ", word));
-}
-
 BenchOptions parse_bench(Words words) {
+  const Given given(row_of("bench"), words);
   BenchOptions o;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string word = words[i];
-    if (word == "--") {
-      o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
-      if (o.program.empty()) throw UsageError("expected a program after --");
-      break;
-    }
-    if (word == "--list")
-      o.list = true;
-    else if (word.starts_with("-"))
-      set_option(o, words, i);
-    else if (word.find('=') != std::string::npos)
+  o.list = given.has("--list");
+  o.device = given.text("--device");
+  o.ms = given.text("--ms", o.ms);
+  number_of("--ms", o.ms, 0);
+  o.most_ms = given.number("--most-ms", o.most_ms, 0);
+  o.svg = given.text("--svg");
+  o.json = given.text("--json");
+  o.program.assign(given.program().begin(), given.program().end());
+  for (const std::string& word : given.words()) {
+    if (word.find('=') != std::string::npos)
       o.values.push_back(word);
     else if (o.kernel.empty())
       o.kernel = word;
@@ -282,12 +250,12 @@ int bench(const BenchOptions& o, bool one_size) {
 }  // namespace
 
 int bench_command(Words words, bool one_size) {
-  if (asks_for_help(words)) return std::fputs(kBenchUsage, stdout), 0;
+  if (asks_for_help(words)) return print_usage(row_of("bench"));
   try {
     const BenchOptions o = parse_bench(words);
     if (o.list) return default_sweep(o), 0;
     return bench(o, one_size);
-  } catch (const UsageError& error) { return report_usage("bench", error, kBenchUsage); }
+  } catch (const UsageError& error) { return report_usage(row_of("bench"), error); }
 }
 
 }  // namespace tessera

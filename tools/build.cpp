@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collecting.hpp"
-#include "commands.hpp"
+#include "command_rows.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/cubin.hpp"
@@ -19,13 +19,6 @@
 
 namespace tessera {
 namespace {
-
-constexpr const char* kBuildUsage =
-    "tessera build -o FILE [--gpu sm_90[,sm_100...]] [-j N] -- PROGRAM [ARGUMENTS...]\n"
-    "    runs PROGRAM on the CPU and compiles every kernel that it launches for these GPUs (default: sm_90) into the\n"
-    "    bundle FILE. PROGRAM finds it as PROGRAM.tessera, or by TESSERA_BUNDLE=FILE, and needs no assembler then.\n"
-    "tessera build --list FILE\n"
-    "    lists the kernels of a bundle\n";
 
 constexpr double kMostJobs = 1024;
 
@@ -36,29 +29,18 @@ struct BuildOptions {
 };
 
 BuildOptions parse_build(Words words) {
+  const Given given(row_of("build"), words);
   BuildOptions o;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string word = words[i];
-    if (word == "--") {
-      o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
-      if (o.program.empty()) throw UsageError("expected a program after --");
-      if (o.output.empty()) throw UsageError("expected -o FILE, the bundle to write");
-      return o;
-    }
-    if (word == "-o")
-      o.output = value_of(words, i);
-    else if (word == "--gpu")
-      check_gpus(o.gpus = value_of(words, i));
-    else if (word == "--list")
-      o.list = value_of(words, i);
-    else if (word == "-j")
-      o.jobs = static_cast<unsigned>(std::min(number_of(word, value_of(words, i), 1), kMostJobs));
-    else
-      throw UsageError(
-          concat(word.starts_with("-") ? "there is no option " : "expected -- before the program, found ", word));
-  }
-  if (o.list.empty()) throw UsageError("expected -o FILE ... -- PROGRAM, or --list FILE");
-  if (!o.output.empty()) throw UsageError("--list FILE and -o FILE exclude each other");
+  if (!given.words().empty()) throw UsageError(concat("expected -- before the program, found ", given.words()[0]));
+  o.output = given.text("-o");
+  check_gpus(o.gpus = given.text("--gpu", o.gpus));
+  o.list = given.text("--list");
+  o.jobs = static_cast<unsigned>(std::min(given.number("-j", o.jobs, 1), kMostJobs));
+  o.program = given.program();
+  if (!o.program.empty() && o.output.empty()) throw UsageError("expected -o FILE, the bundle to write");
+  if (o.program.empty() && o.list.empty()) throw UsageError("expected -o FILE ... -- PROGRAM, or --list FILE");
+  if (!o.list.empty() && (!o.output.empty() || !o.program.empty()))
+    throw UsageError("--list FILE and -o FILE exclude each other");
   return o;
 }
 
@@ -123,11 +105,11 @@ int list_bundle(const std::string& path) {
 }  // namespace
 
 int build_command(Words words) {
-  if (asks_for_help(words)) return std::fputs(kBuildUsage, stdout), 0;
+  if (asks_for_help(words)) return print_usage(row_of("build"));
   BuildOptions o;
   try {
     o = parse_build(words);
-  } catch (const UsageError& error) { return report_usage("build", error, kBuildUsage); }
+  } catch (const UsageError& error) { return report_usage(row_of("build"), error); }
   if (!o.list.empty()) return list_bundle(o.list);
   const TemporaryFolder folder;
   if (const int code = run_collecting(o.program, o.gpus, folder.path); code != 0) {

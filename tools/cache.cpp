@@ -3,16 +3,11 @@
 #include <cstring>
 #include <ctime>
 
-#include "commands.hpp"
+#include "command_rows.hpp"
 #include "tessera/jit/disk_cache.hpp"
 
 namespace tessera {
 namespace {
-
-constexpr const char* kCacheUsage =
-    "tessera cache [list]   lists compiled kernels on disk, the last used first\n"
-    "tessera cache size     prints their number and size\n"
-    "tessera cache clear    removes all of them\n";
 
 double kib(std::uint64_t bytes) { return static_cast<double>(bytes) / 1024; }
 
@@ -47,11 +42,11 @@ int size(const jit::DiskCache& cache) {
 }  // namespace
 
 int cache_command(Words words) {
+  const CommandRow& row = row_of("cache");
   const char* what = words.empty() ? "list" : words[0];
-  if (asks_for_help(words)) return std::fputs(kCacheUsage, stdout), 0;
+  if (asks_for_help(words)) return print_usage(row);
   if (words.size() > 1)
-    return report_usage("cache", UsageError(std::string("expected at most one argument, found also ") + words[1]),
-                        kCacheUsage);
+    return report_usage(row, UsageError(std::string("expected at most one argument, found also ") + words[1]));
   const auto cache = jit::DiskCache::of_user();
   if (!cache) {
     std::puts("the cache is switched off (TESSERA_CACHE=0), or there is no home folder for it");
@@ -63,7 +58,7 @@ int cache_command(Words words) {
     std::printf("%zu kernels removed from %s\n", cache->clear(), cache->folder().c_str());
     return 0;
   }
-  return report_usage("cache", UsageError(std::string("unknown argument ") + what), kCacheUsage);
+  return report_usage(row, UsageError(std::string("unknown argument ") + what));
 }
 
 }  // namespace tessera

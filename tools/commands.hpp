@@ -14,8 +14,11 @@ struct UsageError : std::runtime_error {
 };
 /// True if the only argument is --help or -h.
 bool asks_for_help(Words words);
+struct CommandRow;
+/// Prints the usage of the command on standard output; returns the exit code, 0.
+int print_usage(const CommandRow& row);
 /// Prints the error and the usage of the command; returns the exit code for that, 2.
-int report_usage(const char* command, const UsageError& error, const char* usage);
+int report_usage(const CommandRow& row, const UsageError& error);
 /// The value after the option at index `i`, which is advanced to the value. Throws UsageError if there is none.
 std::string value_of(Words words, std::size_t& i);
 /// `text` as a number of at least `least`. Throws a UsageError with the option otherwise.
@@ -34,6 +37,9 @@ int explain_command(Words words);
 /// `tessera bench [options] KERNEL [key=values ...] [-- PROGRAM ...]`: measures kernels over sizes and compares them
 /// with the device's roofline. `one_size`: only the first value of each axis.
 int bench_command(Words words, bool one_size = false);
+
+/// `tessera get-tileiras`: fetches NVIDIA's assembler into the user's cache (docs/tileiras.md).
+int get_tileiras_command(Words words);
 
 /// `tessera tune KERNEL key=value ...`: measures tiles and hints of the library's kernels (docs/tuning.md).
 int tune_command(Words words);

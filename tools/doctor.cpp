@@ -41,8 +41,7 @@ bool gpu_ready = false;
 
 /// The fix in a message: the command in it, or the sentence on its own line at the end.
 std::string fix_of(const std::string& message) {
-  const std::size_t run = message.find("run scripts/");
-  if (run != std::string::npos) return message.substr(run, message.find_first_of(",;\n", run) - run);
+  if (message.find(tileiras::kHowToGet) != std::string::npos) return tileiras::kHowToGet;
   const std::size_t line = message.rfind("\n  ");
   return line != std::string::npos ? message.substr(line + 3) : message;
 }

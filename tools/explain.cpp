@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "collecting.hpp"
-#include "commands.hpp"
+#include "command_rows.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/code_report.hpp"
@@ -23,16 +23,6 @@
 
 namespace tessera {
 namespace {
-
-constexpr const char* kExplainUsage =
-    "tessera explain [--gpu sm_90[,sm_100...]] [--kernel NAME] -- PROGRAM [ARGUMENTS...]\n"
-    "    runs PROGRAM on the CPU and reports, for every kernel that it launches (whose name contains NAME), which\n"
-    "    predicates hold, how each load and store accesses memory, and the assembler's remarks.\n"
-    "tessera explain --after PASS[,PASS...]|all ...\n"
-    "    prints the IR of each kernel after these passes instead; takes all options below. --passes lists the passes.\n"
-    "tessera explain [--gpu ...] [--device D] KERNEL [key=value ...]\n"
-    "    the same for one of the library's kernels (tessera bench --list); with a GPU, or with --device, also its\n"
-    "    time and its share of the device's roofline.\n";
 
 struct ExplainOptions {
   std::string gpus = "sm_90", filter, device, kernel;
@@ -198,36 +188,25 @@ void print_passes() {
 }
 
 ExplainOptions parse_explain(Words words) {
+  const Given given(row_of("explain"), words);
   ExplainOptions o;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string word = words[i];
-    if (word == "--") {
-      o.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
-      if (o.program.empty()) throw UsageError("expected a program after --");
-      if (!o.kernel.empty() || !o.values.empty())
-        throw UsageError("a kernel of the library or a program, not both; --kernel NAME selects kernels of a program");
-      return o;
-    }
-    if (word == "--gpu")
-      check_gpus(o.gpus = value_of(words, i));
-    else if (word == "--kernel")
-      o.filter = value_of(words, i);
-    else if (word == "--after")
-      o.after = passes_of(value_of(words, i));
-    else if (word == "--passes" && words.size() == 1)
-      o.list_passes = true;
-    else if (word == "--device")
-      o.device = value_of(words, i);
-    else if (word.starts_with("-"))
-      throw UsageError(concat("there is no option ", word));
-    else if (word.find('=') != std::string::npos)
+  check_gpus(o.gpus = given.text("--gpu", o.gpus));
+  o.filter = given.text("--kernel");
+  if (given.has("--after")) o.after = passes_of(given.text("--after"));
+  o.list_passes = given.has("--passes");
+  o.device = given.text("--device");
+  o.program = given.program();
+  for (const std::string& word : given.words()) {
+    if (word.find('=') != std::string::npos)
       o.values.push_back(word);
     else if (o.kernel.empty())
       o.kernel = word;
     else
       throw UsageError(concat("expected one kernel, found ", o.kernel, " and ", word));
   }
-  if (o.kernel.empty() && !o.list_passes)
+  if (!o.program.empty() && !given.words().empty())
+    throw UsageError("a kernel of the library or a program, not both; --kernel NAME selects kernels of a program");
+  if (o.program.empty() && o.kernel.empty() && !o.list_passes)
     throw UsageError("expected a kernel of the library (tessera bench --list), or -- PROGRAM");
   return o;
 }
@@ -287,11 +266,11 @@ int measure(const ExplainOptions& o) {
 }  // namespace
 
 int explain_command(Words words) {
-  if (asks_for_help(words)) return std::fputs(kExplainUsage, stdout), 0;
+  if (asks_for_help(words)) return print_usage(row_of("explain"));
   ExplainOptions o;
   try {
     o = parse_explain(words);
-  } catch (const UsageError& error) { return report_usage("explain", error, kExplainUsage); }
+  } catch (const UsageError& error) { return report_usage(row_of("explain"), error); }
   if (o.list_passes) return print_passes(), 0;
   std::vector<std::string> library = library_words(o);
   std::vector<char*> program = o.program;

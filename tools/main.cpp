@@ -4,7 +4,7 @@
 #include <exception>
 #include <vector>
 
-#include "commands.hpp"
+#include "command_rows.hpp"
 #include "doctor.hpp"
 #include "library_cases.hpp"
 #include "tessera/base/error.hpp"
@@ -13,18 +13,7 @@
 namespace {
 
 int usage(std::FILE* out) {
-  std::fputs(
-      "tessera <command>\n"
-      "  doctor    reports what this machine has for compiling and running kernels, and how to fix what is missing\n"
-      "  cache     lists or clears the compiled kernels on disk\n"
-      "  build     compiles a program's kernels ahead of time into a bundle\n"
-      "  explain   reports how a program's kernels are compiled: predicates, accesses, hints, the assembler's "
-      "remarks\n"
-      "  bench     measures the library's or your own kernels over sizes: tables and charts\n"
-      "  tune      measures tiles and hints of the library's kernels for given shapes, and records the best\n"
-      "  help      this text\n"
-      "tessera --version prints the library's version\n",
-      out);
+  std::fputs(tessera::program_usage().c_str(), out);
   return out == stdout ? 0 : 2;
 }
 
@@ -48,14 +37,16 @@ int main(int argc, char** argv) {
     if (is("bench-library")) return bench_library(argc - 1, argv + 1);
     if (is("tune")) return tessera::tune_command(words);
     if (is("explain")) return tessera::explain_command(words);
+    if (is("get-tileiras")) return tessera::get_tileiras_command(words);
     if (is("doctor") && words.empty()) return tessera::doctor();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tessera %s: %s\n", argv[1], error.what());
     return 1;
   }
   if (is("--version")) return std::printf("tessera %s\n", tessera::jit::library_version()) < 0;
-  const bool doctor_help = is("doctor") && tessera::asks_for_help(words);
-  if (doctor_help || is("help") || is("--help") || is("-h")) return usage(stdout);
+  if (is("--list-options")) return std::fputs(tessera::option_list().c_str(), stdout) < 0;
+  if (is("doctor") && tessera::asks_for_help(words)) return tessera::print_usage(tessera::row_of("doctor"));
+  if (is("help") || is("--help") || is("-h")) return usage(stdout);
   if (is("doctor"))
     std::fprintf(stderr, "tessera doctor: takes no arguments, found %s\n", words[0]);
   else

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "commands.hpp"
+#include "command_rows.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/jit/forms.hpp"
@@ -18,19 +18,6 @@
 
 namespace tessera {
 namespace {
-
-constexpr const char* kTuneUsage =
-    "tessera tune [options] KERNEL key=value ... [, KERNEL key=value ...]\n"
-    "tessera tune [options] --plan            the shapes of the project's benchmarks\n"
-    "tessera tune --list [FILE]               the kernels that can be tuned; or the records of a file\n"
-    "    --out FILE       writes records to FILE; an interrupted run continues, and known results are kept\n"
-    "    --again          measures again even if FILE has a record that is not stale\n"
-    "    --seconds N      starts no new measurement after N seconds\n"
-    "    --hints \"...\"    hints to try instead of the kernel's: \"warps=2,4 latency=2,6\"; \"-\" for none\n"
-    "    --dry-run        compiles every point and prints registers and spills; needs no GPU\n"
-    "    --gpu sm_90      the GPU of --dry-run\n"
-    "    -j N             compilations at a time\n"
-    "    -v               prints every point, not only the best\n";
 
 /// A selection of the project's benchmarks (bench/gpu/plan.py; rows of half as many elements), the most important
 /// first.
@@ -101,50 +88,39 @@ std::vector<TuneCase> all_cases() {
   return all;
 }
 
-/// The target of options like "--out FILE"; null for other words.
-std::string* text_option(Command& c, const std::string& word) {
-  if (word == "--out") return &c.options.file;
-  if (word == "--hints") return &c.options.hints;
-  if (word == "--gpu") return &c.gpu;
-  return nullptr;
+/// "softmax columns=512 , gemm n=128": the words of each kernel, joined.
+std::vector<std::string> kernels_of(const std::vector<std::string>& words) {
+  std::vector<std::string> kernels;
+  std::string kernel;
+  const auto end_kernel = [&] {
+    if (!kernel.empty()) kernels.push_back(kernel);
+    kernel.clear();
+  };
+  for (std::string word : words) {
+    const bool ends = word.ends_with(",");
+    if (ends) word.pop_back();
+    if (!word.empty()) kernel += (kernel.empty() ? "" : " ") + word;
+    if (ends) end_kernel();
+  }
+  end_kernel();
+  return kernels;
 }
 
 Command parse_tune(Words words) {
+  const Given given(row_of("tune"), words);
   Command c;
-  std::string kernel;
-  const auto end_kernel = [&] {
-    if (!kernel.empty()) c.asked.push_back(kernel);
-    kernel.clear();
-  };
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    std::string word = words[i];
-    if (std::string* text = text_option(c, word)) {
-      *text = value_of(words, i);
-    } else if (word == "--seconds") {
-      c.seconds = number_of(word, value_of(words, i), kLeastSeconds);
-    } else if (word == "-j") {
-      c.options.jobs = static_cast<int>(std::min(number_of(word, value_of(words, i), 1), kMostJobs));
-    } else if (word == "--plan") {
-      for (const char* shape : kPlan) c.asked.emplace_back(shape);
-    } else if (word == "--list") {
-      c.list = true;
-      if (i + 1 < words.size()) c.listed = words[++i];
-    } else if (word == "--dry-run") {
-      c.dry = true;
-    } else if (word == "--again") {
-      c.again = true;
-    } else if (word == "-v") {
-      c.all = true;
-    } else if (word.starts_with("-")) {
-      throw UsageError(concat("there is no option ", word));
-    } else {
-      const bool ends = word.ends_with(",");
-      if (ends) word.pop_back();
-      if (!word.empty()) kernel += (kernel.empty() ? "" : " ") + word;
-      if (ends) end_kernel();
-    }
-  }
-  end_kernel();
+  if (given.has("--plan")) c.asked.assign(std::begin(kPlan), std::end(kPlan));
+  for (std::string& kernel : kernels_of(given.words())) c.asked.push_back(std::move(kernel));
+  c.options.file = given.text("--out", c.options.file);
+  c.options.hints = given.text("--hints", c.options.hints);
+  c.gpu = given.text("--gpu", c.gpu);
+  c.seconds = given.number("--seconds", 0, kLeastSeconds);
+  c.options.jobs = static_cast<int>(std::min(given.number("-j", c.options.jobs, 1), kMostJobs));
+  c.list = given.has("--list");
+  c.listed = given.text("--list");
+  c.dry = given.has("--dry-run");
+  c.again = given.has("--again");
+  c.all = given.has("-v");
   if (!c.list && c.asked.empty()) throw UsageError("expected a kernel (tessera tune --list), or --plan");
   if (c.options.hints != "-") jit::hint_combinations(c.options.hints);  // checks them; on the CPU nothing else would
   return c;
@@ -286,11 +262,11 @@ int tune_all(const Command& c) {
 }  // namespace
 
 int tune_command(Words words) {
-  if (asks_for_help(words)) return std::fputs(kTuneUsage, stdout), 0;
+  if (asks_for_help(words)) return print_usage(row_of("tune"));
   Command c;
   try {
     c = parse_tune(words);
-  } catch (const UsageError& error) { return report_usage("tune", error, kTuneUsage); }
+  } catch (const UsageError& error) { return report_usage(row_of("tune"), error); }
   if (c.list) return c.listed.empty() ? list_kernels() : list_records(c.listed);
   c.options.keep = !c.again;
   if (c.dry) {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "commands.hpp"
+#include "command_rows.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera {
@@ -14,8 +14,13 @@ bool asks_for_help(Words words) {
   return words.size() == 1 && (std::strcmp(words[0], "--help") == 0 || std::strcmp(words[0], "-h") == 0);
 }
 
-int report_usage(const char* command, const UsageError& error, const char* usage) {
-  std::fprintf(stderr, "tessera %s: %s\n%s", command, error.what(), usage);
+int print_usage(const CommandRow& row) {
+  std::fputs(usage_of(row).c_str(), stdout);
+  return 0;
+}
+
+int report_usage(const CommandRow& row, const UsageError& error) {
+  std::fprintf(stderr, "tessera %s: %s\n%s", row.name, error.what(), usage_of(row).c_str());
   return 2;
 }
 

@@ -1,3 +1,6 @@
+# The check of the links between ranks compares versions.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/mesh/check_links.cpp TARGET_DIRECTORY ${target}
+                            PROPERTIES COMPILE_DEFINITIONS TESSERA_VERSION="${PROJECT_VERSION}")
 # MPI is an option (TESSERA_MPI). Only programs that refer to the exchange over MPI need its library.
 if(sources AND NOT TESSERA_MPI STREQUAL "OFF")
   set(MPI_CXX_SKIP_MPICXX TRUE)

@@ -111,6 +111,25 @@ bool is_service_address(std::string_view value) {
   return value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
 }
 
+std::string option_help(const Option& row) {
+  std::string text = row.help;
+  if (row.fallback != nullptr) text += std::string(" (default: ") + row.fallback + ")";
+  if (row.repeated) text += "; may be repeated";
+  return text;
+}
+
+std::string option_list() {
+  std::string text = "program\tmortar\truns Qwen3 and Llama 3 models\n";
+  for (const Command& c : registered()) {
+    text += tessera::concat("command\t", c.name, "\t", c.summary, "\t\t\n");
+    text += tessera::concat("form\tmortar ", c.name, " ", c.positional, " [options]\t\n");
+    for (const Option& row : all_options(c))
+      text += tessera::concat("option\t", row.name, "\t", row.value != nullptr ? row.value : "", "\t", option_help(row),
+                              "\t", environment_name(row.name), "\n");
+  }
+  return text;
+}
+
 std::string help_of(const Command& command) {
   std::string text =
       std::string("mortar ") + command.name + " " + command.positional + " [options]: " + command.summary + "\n\n";
@@ -120,10 +139,7 @@ std::string help_of(const Command& command) {
       left.resize(26, ' ');
     else
       left += "\n" + std::string(26, ' ');
-    text += left + " " + row.help;
-    if (row.fallback != nullptr) text += std::string(" (default: ") + row.fallback + ")";
-    if (row.repeated) text += "; may be repeated";
-    text += "  [" + environment_name(row.name) + "]\n";
+    text += left + " " + option_help(row) + "  [" + environment_name(row.name) + "]\n";
   }
   return text;
 }
@@ -247,6 +263,10 @@ int run_program(std::span<const std::string> words) {
   }
   if (words[0] == "--version") {
     std::printf("mortar %s\n", tessera::jit::library_version());
+    return finish("mortar", kDone);
+  }
+  if (words[0] == "--list-options") {
+    std::fputs(option_list().c_str(), stdout);
     return finish("mortar", kDone);
   }
   const auto& commands = registered();

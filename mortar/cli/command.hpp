@@ -147,6 +147,11 @@ std::string environment_name(std::string_view option);
 bool is_service_address(std::string_view value);
 /// The text of `mortar COMMAND --help`.
 std::string help_of(const Command& command);
+/// The text of an option in the help, with its default.
+std::string option_help(const Option& row);
+/// What `mortar --list-options` prints: the rows of all commands, as lines of fields that are separated by tabs. The
+/// man page and the completions of shells are made from them (scripts/docs/command_pages.py).
+std::string option_list();
 /// Runs the program: finds the command, prints help and errors. Returns the exit code.
 int run_program(std::span<const std::string> words);
 

@@ -95,31 +95,6 @@ def cmake(read):
         "## tessera_add_kernels", f"```cmake\n{signature}\n```", wrapped(escaped(what[0].upper() + what[1:]))]) + "\n"
 
 
-def usage_of(text, path):
-    """The usage text of one command: the literals of k...Usage, or of the function usage() of main.cpp."""
-    match = re.search(r"k\w+Usage =\s*((?:\"(?:\\.|[^\"\\])*\"\s*)+);", text) or \
-        re.search(r"int usage\(.*?fputs\(\s*((?:\"(?:\\.|[^\"\\])*\"\s*)+),", text, re.S)
-    if not match:
-        raise Unreadable(f"{path}: no usage text was found")
-    return c_literals(match.group(1)).rstrip("\n")
-
-
-def command_line(read):
-    main = usage_of(read("tools/main.cpp"), "tools/main.cpp")
-    commands = re.findall(r"^  (\w+)  ", main, re.M)
-    if "doctor" not in commands or "explain" not in commands:
-        raise Unreadable("tools/main.cpp: its usage lists no commands")
-    parts = ["# Reference: the tessera command",
-             wrapped("What the command prints as its help, from the sources in `tools`. [tools.md](../tools.md) shows it in use. "
-                     "Invalid input prints a message, then the usage, and the exit code is 2."),
-             f"```text\n{main}\n```"]
-    for name in commands:
-        if name in ("help", "doctor"):
-            continue
-        parts += [f"## tessera {name}", f"```text\n{usage_of(read(f'tools/{name}.cpp'), f'tools/{name}.cpp')}\n```"]
-    return "\n\n".join(parts) + "\n"
-
-
 def throwers(made, name):
     """Links to the entries of the pages of the API that name an error: [(heading, page, anchor)]."""
     found = []
@@ -174,4 +149,4 @@ def index():
 def table_pages(read, made):
     """File name -> Markdown; `read` gives the text of a file of the project, `made` the pages of the API."""
     return {"README.md": index(), "environment.md": environment(read), "cmake.md": cmake(read),
-            "command-line.md": command_line(read), "errors.md": errors(read, made)}
+            "errors.md": errors(read, made)}

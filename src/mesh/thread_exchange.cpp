@@ -34,8 +34,9 @@ class ThreadGroup {
   int timeout_ms() const noexcept { return timeout_ms_; }
 
   void all_to_all(int me, std::span<const Bytes> to, std::span<const std::span<std::byte>> from) {
-    given_[static_cast<std::size_t>(me)] = to;  // read by others between the two meetings only
+    given_[static_cast<std::size_t>(me)] = to;  // read by others until all have left
     meet(me);
+    const Leaving leaving(*this);
     for (std::size_t i = 0; i < from.size(); ++i) {
       const Bytes source = given_[i][static_cast<std::size_t>(me)];
       if (source.size() != from[i].size())
@@ -43,7 +44,6 @@ class ThreadGroup {
             concat("an exchange of ", from[i].size(), " bytes, of which member ", i, " gave ", source.size()));
       if (!source.empty()) std::memcpy(from[i].data(), source.data(), source.size());
     }
-    meet(me);
   }
 
   void send(int from, int to, Bytes bytes) {
@@ -98,6 +98,30 @@ class ThreadGroup {
     std::shared_ptr<ThreadGroup> group;
   };
 
+  /// The end of an exchange in which all members have met: each waits until all have copied what is theirs, also if the
+  /// group has failed meanwhile, because the memory that a member gave is its own again when it returns. Every member
+  /// gets here, so none waits for one that does not come.
+  class Leaving {
+   public:
+    explicit Leaving(ThreadGroup& group) : group_(group) {}
+    ~Leaving() {
+      std::unique_lock lock(group_.mutex_);
+      if (++group_.left_ == group_.members()) {
+        group_.left_ = 0;
+        ++group_.departures_;
+        group_.changed_.notify_all();
+        return;
+      }
+      const std::uint64_t departure = group_.departures_;
+      group_.changed_.wait(lock, [&] { return group_.departures_ != departure; });
+    }
+    Leaving(const Leaving&) = delete;
+    Leaving& operator=(const Leaving&) = delete;
+
+   private:
+    ThreadGroup& group_;
+  };
+
   void fail(const GroupFailure& failure) noexcept {
     if (!failed_) failed_ = failure;
     changed_.notify_all();
@@ -143,8 +167,8 @@ class ThreadGroup {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> arrived_;
-  int count_ = 0;
-  std::uint64_t meetings_ = 0;
+  int count_ = 0, left_ = 0;
+  std::uint64_t meetings_ = 0, departures_ = 0;
   std::optional<GroupFailure> failed_;
   std::vector<std::span<const Bytes>> given_;
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> mail_;

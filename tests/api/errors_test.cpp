@@ -96,7 +96,8 @@ TEST_F(Errors, AnOperationThatWasNotSentHoldsItsOperands) {
   auto pending = kernel<saxpy<128>>(mut(y), 2.0f, x);
   EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(y), 2.0f, x), "kernel saxpy", "errors_test.cpp");
   EXPECT_ERROR(BorrowError, (void)kernel<saxpy<128>>(mut(x), 2.0f, zeros<f32>({1024})), "kernel saxpy");
-  EXPECT_ERROR(BorrowError, (void)host(y), "kernel saxpy");
+  EXPECT_ERROR(BorrowError, (void)host(y), "host cannot read this tensor: it is being written by argument 1",
+               "kernel saxpy");
   const auto read = host(x).sync();  // readers do not conflict
   std::move(pending).sync();
   EXPECT_EQ(values()[0], 2.0f);

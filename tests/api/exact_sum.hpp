@@ -24,7 +24,7 @@ class ExactSum {
     const auto bits = static_cast<std::uint64_t>(n);
     add_digits(n < 0 ? 0 - bits : bits, place, n < 0);
   }
-  /// Of finite numbers: the same sum, before it is rounded.
+  /// The sum before it is rounded, for finite numbers.
   bool operator==(const ExactSum& o) const {
     ExactSum difference = *this;
     difference.add_all(o.negative_, difference.positive_);

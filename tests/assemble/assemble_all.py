@@ -59,7 +59,7 @@ def find_assembler():
     for candidate in candidates:
         if candidate.is_file():
             return candidate
-    print("there is no tileiras: run scripts/get-tileiras.sh, or set TESSERA_TILEIRAS", file=sys.stderr)
+    print("there is no tileiras: run tessera get-tileiras (in a clone without it: scripts/get-tileiras.sh), or set TESSERA_TILEIRAS", file=sys.stderr)
     sys.exit(1 if os.environ.get("TESSERA_REQUIRE_TILEIRAS") else 77)
 
 

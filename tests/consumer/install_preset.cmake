@@ -1,11 +1,11 @@
 # Configures the preset `install` in a fresh folder with every package of tests, examples and benchmarks out of reach, and holds what
-# it would build against what is installed: the library and the tessera command.
+# it would build against what is installed: the library and the tessera command. docs/install.md says how many files that are.
 file(REMOVE_RECURSE ${WORK})
 set(hidden)
 foreach(package GTest benchmark BLAS PNG Python3)
   list(APPEND hidden -DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON)
 endforeach()
-execute_process(COMMAND ${CMAKE_COMMAND} --preset install -B ${WORK} -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} ${hidden}
+execute_process(COMMAND ${CMAKE_COMMAND} --preset install -B ${WORK} -G ${GENERATOR} -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_CXX_COMPILER=${COMPILER} ${hidden}
                 WORKING_DIRECTORY ${SOURCE} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "the preset `install` cannot be configured without the packages of tests:\n${output}")
@@ -18,4 +18,14 @@ foreach(wanted tessera_host tessera_command install)
 endforeach()
 if(targets MATCHES "(^|[ \n])(test_|example_|bench_|gpu_|guide_|mortar_)[a-z0-9_]+[:\n]")
   message(FATAL_ERROR "the preset `install` builds ${CMAKE_MATCH_0}, which is not installed")
+endif()
+file(READ ${WORK}/compile_commands.json commands)
+string(JSON count LENGTH "${commands}")
+file(READ ${SOURCE}/docs/install.md page)
+if(NOT page MATCHES "about ([0-9]+) files")
+  message(FATAL_ERROR "docs/install.md does not say how many files the preset `install` compiles")
+endif()
+math(EXPR difference "10 * (${count} - ${CMAKE_MATCH_1})")
+if(difference GREATER ${count} OR difference LESS -${count})
+  message(FATAL_ERROR "the preset `install` compiles ${count} files; docs/install.md says about ${CMAKE_MATCH_1}")
 endif()

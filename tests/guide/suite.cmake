@@ -1,8 +1,9 @@
-# Every page of the guide is a program (extract.py says how) that must compile, run, return 0 and print what the page shows (run.py).
+# Every page of the guide, and the page for coding agents, is a program (extract.py says how) that must compile, run, return 0 and
+# print what the page shows (run.py).
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 add_custom_target(guide_sources)  # for checks that read the programs and do not run them (scripts/lint.sh)
 file(GLOB guide_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/guide/[0-9]*.md)
-foreach(page IN LISTS guide_pages)
+foreach(page IN LISTS guide_pages ITEMS ${PROJECT_SOURCE_DIR}/docs/agents.md)
   get_filename_component(name ${page} NAME_WE)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/guide_${name}.cpp)
   add_custom_command(OUTPUT ${source}

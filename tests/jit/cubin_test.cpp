@@ -177,7 +177,7 @@ TEST_F(CubinTest, APatientCallIsNotStopped) {
 
 TEST_F(CubinTest, NoAssemblerAndAnOldOneSayHowToFixIt) {
   EXPECT_THAT(error(*module_of(1)), AllOf(HasSubstr("kernel wanted cannot be compiled for sm_90"),
-                                          HasSubstr("scripts/get-tileiras.sh"), HasSubstr("not there")));
+                                          HasSubstr(tileiras::kHowToGet), HasSubstr("not there")));
   become(kGood, "13.2");
   EXPECT_THAT(error(*module_of(1)), HasSubstr("release 13.2 is older than the 13.3 that sm_90 needs"));
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -189,7 +189,7 @@ TEST_F(CubinTest, AnAssemblerThatVanishes) {
   become(kGood);
   jit::make_cubin(*module_of(1), "sm_90", "wanted");
   fs::remove(folder_ + "/tileiras");
-  EXPECT_THAT(error(*module_of(2)), HasSubstr("scripts/get-tileiras.sh"));
+  EXPECT_THAT(error(*module_of(2)), HasSubstr(tileiras::kHowToGet));
   EXPECT_EQ(error(*module_of(1)), "no error") << "it is in the cache";
 }
 

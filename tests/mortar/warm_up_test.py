@@ -18,12 +18,12 @@ BATCH, CONTEXT = 24, 512
 
 
 def assembler():
-    """The path of tileiras, by the variable of the library or as scripts/get-tileiras.sh left it."""
+    """The path of tileiras, by the variable of the library or as `tessera get-tileiras` left it."""
     named = os.environ.get("TESSERA_TILEIRAS")
     if named:
         return pathlib.Path(named)
     cache = pathlib.Path(os.environ.get("TESSERA_CACHE_DIR") or pathlib.Path.home() / ".cache" / "tessera")
-    found = sorted(cache.glob("tileiras/**/bin/tileiras"))
+    found = sorted(cache.glob("tileiras-*/bin/tileiras"))
     return found[-1] if found else None
 
 
@@ -74,10 +74,6 @@ class Gpu:
 
 
 class WarmUp(unittest.TestCase):
-    def setUp(self):
-        if assembler() is None:
-            self.skipTest("tileiras was not found: run scripts/get-tileiras.sh")
-
     def test_nothing_is_compiled_once_the_server_is_ready(self):
         for model in ("dense-untied", "fp8", "moe"):
             with self.subTest(model), tempfile.TemporaryDirectory() as folder:
@@ -99,5 +95,8 @@ class WarmUp(unittest.TestCase):
 
 if __name__ == "__main__":
     serving.use(*sys.argv[1:4])
+    if assembler() is None:
+        print("tileiras was not found: run tessera get-tileiras")
+        sys.exit(1 if os.environ.get("TESSERA_REQUIRE_TILEIRAS") else 77)
     DRIVER = pathlib.Path(sys.argv[4]).resolve()
     unittest.main(argv=sys.argv[:1] + sys.argv[5:], verbosity=2)

@@ -1,6 +1,10 @@
 # The programs of docs/quickstart.md are built and run, and the outputs that it and docs/cookbook.md show are compared with the
-# real ones. Needs the examples and the tessera command.
+# real ones. Needs the examples and the tessera command. What docs/ides.md says is followed without them.
 find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  add_test(NAME pages.ides COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/ides.py ${CMAKE_CURRENT_BINARY_DIR}/ides ${CMAKE_CXX_COMPILER})
+  set_tests_properties(pages.ides PROPERTIES LABELS guide TIMEOUT 600)
+endif()
 if(NOT Python3_FOUND OR NOT TARGET tessera_command OR NOT TARGET example_13_blur)
   return()
 endif()

@@ -193,7 +193,6 @@ def table_problems():
     env = 'TESSERA_ENV(A, "0 | 1", "one"\n " line")\n'
     problems = [] if "| `TESSERA_A` | `0 \\| 1` | One line |" in table_pages.environment(lambda path: env) else ["environment: the row is missing"]
     problems += rejected(lambda: table_pages.environment(lambda path: env + 'TESSERA_ENV(B, "1", doc)\n'), "a row of env.def that is not understood")
-    problems += rejected(lambda: table_pages.usage_of("int main() {}", "x.cpp"), "a command without a usage text")
     options = 'option(TESSERA_X "Do it" OFF)\nset(TESSERA_Y "" CACHE STRING "Say it")\n'
     sources = {table_pages.OPTIONS: options, table_pages.LAYERS: tree.read(table_pages.LAYERS), table_pages.AHEAD: tree.read(table_pages.AHEAD)}
     if "| `TESSERA_Y` | empty | Say it |" not in table_pages.cmake(sources.__getitem__):

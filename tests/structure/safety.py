@@ -17,6 +17,7 @@ import tree
 PAGES = {  # and how many references each has at least; fewer mean that they are no longer recognised
     "docs/safety.md": 100,
     "docs/internals/known-holes.md": 200,
+    "docs/agents.md": 10,
 }
 # Programs whose folder does not follow from their name as in tests/CMakeLists.txt (test_codegen_cpu: tests/codegen/cpu).
 FOLDERS = {"test_jit_checked": "tests/jit/cuda", "test_jit_start": "tests/jit/cuda"}

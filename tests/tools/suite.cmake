@@ -2,7 +2,7 @@
 if(NOT TARGET tessera_command OR NOT TARGET example_03_saxpy)
   return()
 endif()
-set(no_assembler "was not found: run scripts/get-tileiras.sh")
+set(no_assembler "was not found: run tessera get-tileiras")
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 add_test(NAME tools.build COMMAND tessera_command build -o ${CMAKE_CURRENT_BINARY_DIR}/saxpy.tessera --gpu sm_80,sm_90 --
          $<TARGET_FILE:example_03_saxpy>)
@@ -62,7 +62,7 @@ set_tests_properties(tools.doctor PROPERTIES LABELS tools PASS_REGULAR_EXPRESSIO
 add_test(NAME tools.doctor_missing COMMAND tessera_command doctor)
 set_tests_properties(tools.doctor_missing PROPERTIES LABELS tools
                      ENVIRONMENT "TESSERA_TILEIRAS=/nowhere/tileiras;TESSERA_DEVIZE=cpu"
-                     PASS_REGULAR_EXPRESSION "TESSERA_DEVIZE\n +unknown.*Result\n.*no assembler for some GPUs[^\n]*\n +run scripts/get-tileiras.sh\n")
+                     PASS_REGULAR_EXPRESSION "TESSERA_DEVIZE\n +unknown.*Result\n.*no assembler for some GPUs[^\n]*\n +run tessera get-tileiras [^\n]*\n")
 # An environment variable with an invalid value is one of the findings, not an error of the command.
 add_test(NAME tools.doctor_wrong_knobs COMMAND tessera_command doctor)
 set_tests_properties(tools.doctor_wrong_knobs PROPERTIES LABELS tools

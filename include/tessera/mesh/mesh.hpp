@@ -74,6 +74,10 @@ class Mesh {
   Stream stream(int rank, SourceLocation where = SourceLocation::current()) const;
   /// "4 ranks (threads)"
   std::string to_string() const;
+  /// Makes one collective of each size class and compares its results; every member calls it. For the start of a
+  /// program, before anything is loaded. Throws MeshError with what is wrong between the ranks (another version of
+  /// Tessera, data that does not arrive as it was sent); then the group has ended.
+  void check_links(SourceLocation where = SourceLocation::current()) const;
   /// Ends the group: all operations in flight and later ones fail on every member, with the reason.
   void abort(const std::string& reason) const noexcept;
   /// Why the group has ended, "rank 1: ..."; none while it works. Where the devices move the data (NCCL), operations

@@ -25,7 +25,7 @@ struct StepShape {
 /// its extents: few specializations serve all steps. Tensor cores compute so many rows at once, so that the rows
 /// between cost next to nothing.
 inline constexpr int kGpuRounding = 16;
-/// Graphs of decoding have room for so many pages of a sequence, or more.
+/// The pages of a row where they are rounded up to a power of two: shorter sequences share graphs and kernels.
 inline constexpr std::int64_t kLeastPages = 8;
 /// The extents for `rows`, of which the first `prompts` are parts of prompts. In decoding, rows and pages are rounded
 /// up to powers of two, so that few graphs serve all steps. Else, they are rounded up by `rounding`; 1: not at all.

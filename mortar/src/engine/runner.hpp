@@ -114,6 +114,8 @@ class Runner {
                      tessera::Stream& stream) const;
   /// The logits of `rows` rows, and all ways of choosing tokens from them.
   void choose_empty(std::int64_t rows, std::int64_t slots, tessera::Stream& stream) const;
+  static void place_none(tessera::Tensor<tessera::i32, 1>& data, const tessera::Tensor<tessera::i32, 1>& tokens,
+                         const std::vector<std::int64_t>& numbers, const tessera::Stream& stream);
   SlotState empty_slots(std::int64_t slots, const tessera::Stream& stream) const;
 
   Launched launch_eager(const StepRequest& request, const StepShape& shape, const Launched* before);

@@ -11,6 +11,7 @@
 
 #include "engine/penalty_kernels.hpp"
 #include "engine/runner.hpp"
+#include "mortar/engine.hpp"
 #include "tessera/kernels/embedding.hpp"
 #include "tessera/runtime/memory.hpp"
 
@@ -180,10 +181,18 @@ void Runner::compute_empty(const StepShape& shape, std::span<const std::size_t> 
   stream.synchronize();
 }
 
+/// The kernel that puts tokens of one step into the next one, for these numbers of answers, of which none follows one.
+void Runner::place_none(Tensor<i32, 1>& data, const Tensor<i32, 1>& tokens, const std::vector<std::int64_t>& numbers,
+                        const Stream& stream) {
+  std::ranges::for_each(numbers, [&](std::int64_t answers) {  // clang's analysis of tensors does not follow a loop
+    place_chosen_ids(data, kIdsBegin, std::vector<i32>(static_cast<std::size_t>(answers), -1), tokens, stream);
+  });
+}
+
 void Runner::choose_empty(std::int64_t rows, std::int64_t slots, Stream& stream) const {
   StepShape shape;
   shape.rows = shape.tokens = shape.wanted = rows;
-  Tensor<i32, 1> data = packed_on(shape, stream);
+  const Tensor<i32, 1> data = packed_on(shape, stream);
   const auto states = zeros<bf16>({rows, network_.config.hidden}).on(stream);
   SlotState state = empty_slots(slots, stream);
   const auto masks = full<i32>({rows, words_}, -1).on(stream);
@@ -203,10 +212,8 @@ void Runner::choose_empty(std::int64_t rows, std::int64_t slots, Stream& stream)
     for (const std::int64_t count : {std::int64_t{0}, kMostLogprobs})
       (void)score(logits, *tokens, count, valid_, stream);
   }
-  for (const std::int64_t answers : choices_to_prepare(rows, rounding_)) {
-    const std::vector<i32> none(static_cast<std::size_t>(answers), -1);
-    place_chosen_ids(data, kIdsBegin, none, *tokens, stream);
-  }
+  Tensor<i32, 1> next = packed_on(shape, stream);
+  place_none(next, *tokens, choices_to_prepare(rows, rounding_), stream);
   stream.synchronize();
 }
 

@@ -69,7 +69,7 @@ bool ran_out(const std::string& err) {
 [[noreturn]] void fail(const std::string& assembler, const AssembleOptions& o, const ProcessResult& run) {
   if (run.start_error != 0)
     throw CompileError(concat("cannot start the assembler ", assembler, ": ", std::strerror(run.start_error),
-                              "; run scripts/get-tileiras.sh to fetch a working one"));
+                              "; to fetch a working one, ", kHowToGet));
   if (run.timed_out)
     throw TooSlow(
         concat("the assembler did not finish within ", run.by_processor ? o.processor_limit_s : o.time_limit_s,

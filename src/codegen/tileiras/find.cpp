@@ -14,8 +14,6 @@ namespace tessera::tileiras {
 
 namespace {
 
-constexpr const char* kFix = "run scripts/get-tileiras.sh, or set TESSERA_TILEIRAS to an assembler";
-
 struct Candidate {
   std::string path;
   std::string origin;
@@ -98,15 +96,6 @@ int oldest_release(const std::string& gpu) {
 
 }  // namespace
 
-std::string cache_folder() {
-  if (const char* given = env(Env::CACHE_DIR)) return given;
-  if (std::string xdg = environment("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/tessera";
-  const std::string home = environment("HOME");
-  return home.empty() ? "" : home + "/.cache/tessera";
-}
-
-std::string fetched_folder() { return concat(cache_folder(), "/tileiras-", kPinnedVersion); }
-
 std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* why) {
   const int oldest = oldest_release(gpu);
   std::string looked;
@@ -135,7 +124,8 @@ std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* w
   }
   if (env(Env::TILEIRAS) == nullptr) looked += "\n  the folders of PATH, Python's site-packages";
   if (why != nullptr)
-    *why = concat("NVIDIA's Tile IR assembler (tileiras) was not found: ", kFix, ". Looked for:", looked);
+    *why = concat("NVIDIA's Tile IR assembler (tileiras) was not found: ", kHowToGet,
+                  ", or set TESSERA_TILEIRAS to an assembler. Looked for:", looked);
   return std::nullopt;
 }
 

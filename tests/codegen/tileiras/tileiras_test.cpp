@@ -196,7 +196,7 @@ TEST(Assemble, UnstartableAssemblerSaysHowToFixIt) {
     FAIL() << "expected a CompileError";
   } catch (const CompileError& e) {
     EXPECT_THAT(e.what(), HasSubstr("cannot start the assembler /nowhere/tileiras"));
-    EXPECT_THAT(e.what(), HasSubstr("scripts/get-tileiras.sh"));
+    EXPECT_THAT(e.what(), HasSubstr(kHowToGet));
   }
 }
 
@@ -246,7 +246,7 @@ TEST(Find, NothingFoundSaysWhereAndHow) {
   WithEnv given("TESSERA_TILEIRAS", "/nowhere/tileiras");
   std::string why;
   EXPECT_FALSE(locate_assembler("sm_90", &why));
-  EXPECT_THAT(why, HasSubstr("run scripts/get-tileiras.sh"));
+  EXPECT_THAT(why, HasSubstr(kHowToGet));
   EXPECT_THAT(why, HasSubstr("/nowhere/tileiras (TESSERA_TILEIRAS): not there"));
   EXPECT_THROW(find_assembler("sm_90"), CompileError);
 }

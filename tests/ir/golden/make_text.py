@@ -27,7 +27,7 @@ def find_disassembler(given):
     for candidate in candidates:
         if candidate.is_file():
             return candidate
-    print("tileirdisasm was not found; `scripts/get-tileiras.sh` brings it", file=sys.stderr)
+    print("tileirdisasm was not found; `tessera get-tileiras` brings it", file=sys.stderr)
     sys.exit(77)
 
 

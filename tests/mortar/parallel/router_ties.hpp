@@ -47,7 +47,7 @@ class RouterTies {
       cache_.values.push_back(tessera::zeros<tessera::bf16>(dims).sync());
     }
   }
-  /// Of at most four pages.
+  /// The sequence has at most four pages.
   std::vector<bool> of(const std::vector<TokenId>& ids) {
     NearTies ties(ids.size());
     if (!network_.config.mlp.experts) return ties.found;

@@ -13,7 +13,7 @@
 
 namespace tessera::tileiras {
 
-/// The release that scripts/get-tileiras.sh fetches and the tests use. They read it here.
+/// The release that `tessera get-tileiras` fetches and the tests use. They read it here.
 inline constexpr const char* kPinnedVersion = "13.5.37";
 
 /// An assembler on this machine.
@@ -26,7 +26,7 @@ struct Assembler {
 };
 
 /// Looks for an assembler that can compile for `gpu` ("sm_90"), in this order: TESSERA_TILEIRAS, the folder that
-/// scripts/get-tileiras.sh fills, CUDA toolkits of 13.3 or newer (13.1 for Blackwell, 13.2 for Ampere and Ada),
+/// `tessera get-tileiras` fills, CUDA toolkits of 13.3 or newer (13.1 for Blackwell, 13.2 for Ampere and Ada),
 /// Python's site-packages. Throws CompileError that lists the places searched and the command that fixes it. Answers
 /// are kept per executable (path, size, time), also in the user's cache for the next process.
 Assembler find_assembler(const std::string& gpu);
@@ -35,8 +35,10 @@ std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* w
 /// The user's folder of fetched tools and compiled kernels: TESSERA_CACHE_DIR, else XDG_CACHE_HOME/tessera, else
 /// ~/.cache/tessera; empty if the environment names none.
 std::string cache_folder();
-/// Folder where get-tileiras.sh puts the pinned release.
+/// Folder where `tessera get-tileiras` puts the pinned release.
 std::string fetched_folder();
+/// How to get it, as a part of a message: "run tessera get-tileiras (...)".
+inline constexpr const char* kHowToGet = "run tessera get-tileiras (in a clone without it: scripts/get-tileiras.sh)";
 
 struct AssembleOptions {
   std::string gpu = "sm_90";

@@ -1,0 +1,42 @@
+# Completion of tessera in bash. Made by scripts/docs/command_pages.py --write
+_tessera() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} offered='' i
+  if [ "$COMP_CWORD" = 1 ]; then
+    mapfile -t COMPREPLY < <(compgen -W 'doctor get-tileiras cache build explain bench tune help --help --version' -- "$word")
+    return
+  fi
+  if [[ ' build explain bench ' == *" $command "* ]]; then
+    for ((i = 2; i < COMP_CWORD; i++)); do
+      [ "${COMP_WORDS[i]}" = -- ] || continue
+      if [ $i = $((COMP_CWORD - 1)) ]; then
+        mapfile -t COMPREPLY < <(compgen -A command -A file -- "$word")
+      else
+        mapfile -t COMPREPLY < <(compgen -A file -- "$word")
+      fi
+      return
+    done
+  fi
+  case $command:$before in
+    get-tileiras:--release | get-tileiras:--bundle | build:-o | build:--list | bench:--svg | bench:--json | tune:--list | tune:--out)
+      mapfile -t COMPREPLY < <(compgen -A file -- "$word")
+      return
+      ;;
+    get-tileiras:--index | build:--gpu | build:-j | explain:--gpu | explain:--kernel | explain:--after | explain:--device | bench:--device | bench:--ms | bench:--most-ms | tune:--seconds | tune:--hints | tune:--gpu | tune:-j)
+      COMPREPLY=()
+      return
+      ;;
+  esac
+  case $command in
+    doctor) offered='' ;;
+    get-tileiras) offered='--where --force --index --release --bundle' ;;
+    cache) offered='list size clear' ;;
+    build) offered='-o --gpu -j --list --' ;;
+    explain) offered='--gpu --kernel --after --passes --device --' ;;
+    bench) offered='--list --device --ms --most-ms --svg --json --' ;;
+    tune) offered='--plan --list --out --again --seconds --hints --dry-run --gpu -j -v' ;;
+    help) offered='' ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$offered" -- "$word")
+  [ ${#COMPREPLY[@]} != 0 ] || [[ $word == -* ]] || mapfile -t COMPREPLY < <(compgen -A file -- "$word")
+}
+complete -o filenames -F _tessera tessera

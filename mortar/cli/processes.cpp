@@ -9,8 +9,7 @@
 namespace mortar::cli {
 namespace THIS_FILE {
 
-/// This process's rank of the mesh of all.
-tessera::Mesh join(const Arguments& arguments, const ModelOptions& options, const tessera::mesh::ProcessRank& process) {
+void check_options(const Arguments& arguments, const ModelOptions& options, const tessera::mesh::ProcessRank& process) {
   if (options.tensor_parallel != process.size)
     throw UsageError("--tensor-parallel: expected " + std::to_string(process.size) + ", as many as " +
                      process.launcher + " has started processes, found " + std::to_string(options.tensor_parallel));
@@ -19,8 +18,19 @@ tessera::Mesh join(const Arguments& arguments, const ModelOptions& options, cons
         "--device: expected cpu or cuda, because each of several processes takes the GPU of its number on "
         "its machine, found \"" +
         arguments.text("--device") + "\"");
+}
+
+/// This process's rank of the mesh of all. Options are checked when it has joined, so that it tells the others what is
+/// wrong with its own, and they do not wait for it.
+tessera::Mesh join(const Arguments& arguments, const ModelOptions& options, const tessera::mesh::ProcessRank& process) {
   const tessera::Mesh mesh = tessera::Mesh::from_environment();
   tessera::set_default_device(mesh.device(mesh.first_rank()));
+  try {
+    check_options(arguments, options, process);
+  } catch (const UsageError& error) {
+    mesh.abort(error.what());
+    throw;
+  }
   return mesh;
 }
 

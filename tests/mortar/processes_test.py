@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """`mortar` in several processes that share a model, over MPI: what they answer, and what happens when one is killed.
 
-    processes_test.py MORTAR MODELS TEMPLATES MPIRUN
+    processes_test.py MORTAR MODELS TEMPLATES MPIRUN PROGRAM
+
+PROGRAM is mpi_program_main, which joins a group as one of another version.
 
 Where a process is killed, mpirun runs with --enable-recovery: otherwise it would kill the others itself. Its exit code
 says nothing then, so a shell around each process writes down that of the process.
@@ -23,7 +25,9 @@ import uuid
 import serving
 
 MPIRUN = None
+PROGRAM = None
 LIMIT = 2.0  # seconds from a kill to the end of all others
+SILENCE = 5.0  # seconds after which the watch takes a process that says nothing for one that is stopped
 DEVICE = ["--device", "cpu"]
 
 
@@ -38,6 +42,15 @@ def run(ranks, *words):
     command += [str(serving.MORTAR), *(str(w) for w in words)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
     return done.returncode, done.stdout, done.stderr
+
+
+def run_different(*of_rank):
+    """Each rank runs a command of its own; mpirun leaves the others alone when one of them fails."""
+    command = [MPIRUN, "--oversubscribe", "--enable-recovery"]
+    for words in of_rank:
+        command += [":"] * (len(command) > 3) + ["-n", "1", *(str(w) for w in words)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    return done.stdout, done.stderr
 
 
 def members(group):
@@ -98,10 +111,10 @@ class Group:
                 raise AssertionError(f"waited in vain until {what}: {self.out()} {self.err()}")
             time.sleep(0.02)
 
-    def kill(self, rank):
-        """SIGKILL; returns the seconds until all others have ended."""
+    def kill(self, rank, how=signal.SIGKILL):
+        """Returns the seconds until all others have ended."""
         begin = time.monotonic()
-        os.kill(self.pids[rank], signal.SIGKILL)
+        os.kill(self.pids[rank], how)
         while any(alive(pid) for r, pid in self.pids.items() if r != rank):
             if time.monotonic() > begin + 60:
                 raise AssertionError(f"others than rank {rank} have not ended: {self.err()}")
@@ -148,23 +161,35 @@ class Processes(unittest.TestCase):
         config = json.loads((serving.MODELS / "dense-untied" / "config.json").read_text())
         config |= {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 24, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128}
         (cls.large / "config.json").write_text(json.dumps(config))
+        # Four ranks can share it, with the blocks of FP8 scales.
+        cls.fp8 = pathlib.Path(cls.folder.name) / "fp8"
+        cls.fp8.mkdir()
+        config |= {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+        config |= {"vocab_size": 381, "bos_token_id": 0, "eos_token_id": 0}
+        config["quantization_config"] = json.loads((serving.MODELS / "fp8" / "config.json").read_text())["quantization_config"]
+        (cls.fp8 / "config.json").write_text(json.dumps(config))
 
     @classmethod
     def tearDownClass(cls):
         cls.folder.cleanup()
 
     def test_tokens_are_those_of_one_device(self):
-        for model, ranks in (("dense-tied", 2), ("moe", 2), ("moe", 4)):
-            words = ["generate", serving.MODELS / model, *DEVICE, "--exact", "--prompt-ids", "1,2,3,4,5", "--max-tokens", 12, "--max-context", 256,
-                     "--ignore-eos", "--seed", 3, "--logprobs", 2, "--json", "--quiet"]
-            with self.subTest(model=model, ranks=ranks):
+        made = ("--random-weights", 3)
+        for model, options in ((serving.MODELS / "dense-tied", ()), (serving.MODELS / "moe", ()), (self.fp8, made)):
+            for choice in (("--greedy",), ("--temperature", 1, "--seed", 3)):
+                words = ["generate", model, *options, *DEVICE, "--exact", "--prompt-ids", "1,2,3,4,5", "--max-tokens", 12, "--max-context", 256,
+                         "--ignore-eos", *choice, "--logprobs", 2, "--json", "--quiet"]
                 code, out, err = run(1, *words)
                 self.assertEqual((code, err), (0, ""))
-                code, shared, err = run(ranks, *words, "--tensor-parallel", ranks)
-                self.assertEqual((code, err), (0, ""))
-                one, all_ranks = json.loads(out), json.loads(shared)  # rank 0 alone prints
-                self.assertEqual(all_ranks["ids"], one["ids"])
-                self.assertEqual(all_ranks["logprobs"], one["logprobs"])
+                one = json.loads(out)
+                self.assertEqual(len(one["ids"]), 12)
+                for ranks in (2, 4):
+                    with self.subTest(model=model.name, choice=choice[0], ranks=ranks):
+                        code, shared, err = run(ranks, *words, "--tensor-parallel", ranks)
+                        self.assertEqual((code, err), (0, ""))
+                        all_ranks = json.loads(shared)  # rank 0 alone prints
+                        self.assertEqual(all_ranks["ids"], one["ids"])
+                        self.assertEqual(all_ranks["logprobs"], one["logprobs"])
 
     def test_other_commands(self):
         model = serving.MODELS / "dense-tied"
@@ -179,6 +204,33 @@ class Processes(unittest.TestCase):
             self.assertIn("--tensor-parallel: expected 2, as many as Open MPI has started processes, found " + (str(words[1]) if words else "1"), err)
         code, _, err = run(2, "generate", serving.MODELS / "dense-tied", "--device", "cuda:1", "--prompt-ids", "1", "--tensor-parallel", 2)
         self.assertNotEqual(code, 0, err)
+
+    def test_a_rank_with_other_options_is_named(self):
+        model = serving.MODELS / "dense-tied"
+        words = [serving.MORTAR, "generate", model, *DEVICE, "--prompt-ids", "1", "--tensor-parallel"]
+        for first, second, expected in (
+            ([*words, 2], [*words, 2, "--exact"], r"rank 1 of 2: expected exact .* = 0, as rank 0 has it, found 1"),
+            ([*words, 2, "--max-context", 64], [*words, 2], "rank 1 of 2: expected max_context = 64, as rank 0 has it, found 0"),
+            ([*words, 2], [*words, 4], "rank 1: --tensor-parallel: expected 2, as many as Open MPI has started processes, found 4"),
+            ([*words, 4], [*words, 2], "rank 0: --tensor-parallel: expected 2, as many as Open MPI has started processes, found 4"),
+            ([*words, 2], [w if w != model else "/nowhere/at/all" for w in words] + [2], "rank 1: .*/nowhere/at/all"),
+        ):
+            with self.subTest(expected=expected):
+                out, err = run_different(first, second)
+                self.assertEqual(out, "")
+                self.assertEqual(len(re.findall(r"^mortar generate: ", err, re.M)), 2, err)
+                self.assertRegex(err, expected)
+                self.assertNotIn("loaded", err)
+
+    def test_a_rank_of_another_version_is_named(self):
+        words = [serving.MORTAR, "generate", serving.MODELS / "dense-tied", *DEVICE, "--prompt-ids", "1", "--tensor-parallel", 2]
+        other_version = ["env", "TESSERA_DEVICE=cpu", PROGRAM, "other-version"]
+        for of_rank, other in (((words, other_version), 1), ((other_version, words), 0)):
+            with self.subTest(other=other):
+                out, err = run_different(*of_rank)
+                self.assertEqual(out, "")
+                self.assertRegex(err, rf"mortar generate: .*rank {other} of 2 ranks \(MPI\) runs another version of Tessera")
+                self.assertNotIn("loaded", err)
 
     def test_what_rank_zero_rejects_ends_all(self):
         code, out, err = run(2, "generate", serving.MODELS / "dense-tied", *DEVICE, "--tensor-parallel", 2, "--max-context", 64, "--quiet", "--prompt-ids",
@@ -197,11 +249,11 @@ class Processes(unittest.TestCase):
             self.assertEqual(server.exit_codes(), {0: 0, 1: 0}, server.err())
             self.assertNotIn("mortar", server.err())
 
-    def expect_the_cause(self, group, rank):
+    def expect_the_cause(self, group, rank, cause="the process has ended"):
         """On every other rank; `rank` was killed."""
         codes = group.exit_codes()
         self.assertEqual(codes, {r: 128 + signal.SIGKILL if r == rank else 1 for r in group.pids}, group.err())
-        said = re.findall(rf"mortar \w+: .*rank {rank}: the process has ended", group.err())
+        said = re.findall(rf"mortar \w+: .*rank {rank}: {cause}", group.err())
         self.assertEqual(len(said), len(codes) - 1, group.err())
 
     def test_a_killed_process_ends_a_server_that_is_idle(self):
@@ -225,6 +277,19 @@ class Processes(unittest.TestCase):
                 self.expect_the_cause(server, rank)
                 if rank == 1:  # rank 0 lives to say why
                     self.assertRegex(rest[0], r"error.*rank 1: the process has ended")
+
+    def test_a_stopped_process_ends_a_server_that_decodes(self):
+        with Server(2, self.model) as server:
+            response = server.post("/v1/completions", {"prompt": "a", "max_tokens": 2000, "ignore_eos": True, "stream": True})
+            self.assertTrue(response.readline().startswith(b"data: "))
+            rest = []
+            reader = threading.Thread(target=lambda: rest.append(self.read(response)))
+            reader.start()
+            self.assertLess(server.kill(1, signal.SIGSTOP), SILENCE + LIMIT)
+            reader.join(60)
+            os.kill(server.pids[1], signal.SIGKILL)
+            self.expect_the_cause(server, 1, "the process has not answered for 5 s")
+            self.assertRegex(rest[0], r"error.*rank 1: the process has not answered")
 
     @staticmethod
     def read(response):
@@ -253,6 +318,6 @@ class Processes(unittest.TestCase):
 
 if __name__ == "__main__":
     serving.use(*sys.argv[1:4])
-    MPIRUN = sys.argv[4]
-    sys.argv[1:5] = []
+    MPIRUN, PROGRAM = sys.argv[4:6]
+    sys.argv[1:6] = []
     unittest.main()

@@ -38,9 +38,8 @@ struct Model {
   std::vector<ModelPart> parts;                     ///< of this process's ranks, in order; none: one device has all
   /// Where ranks are in several processes: an Engine of rank 0 drives the others, which follow() it.
   std::shared_ptr<Messages> messages;
-  std::uint64_t fingerprint = 0;  ///< there: equal if they loaded the same configuration with the same options
-  bool exact = false;             ///< ModelOptions::exact
-  MemoryPlan plan;                ///< of each rank: the context and batch that were planned for
+  bool exact = false;  ///< ModelOptions::exact
+  MemoryPlan plan;     ///< of each rank: the context and batch that were planned for
   KvType kv_type = KvType::Bf16;
 };
 

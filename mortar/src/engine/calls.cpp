@@ -40,13 +40,12 @@ void put_ids(MessageWriter& m, const TokenRange& ids) {
 
 MessageWriter message_of(const StartCall& call) {
   MessageWriter m = message_of(CallKind::Start);
-  m.put(call.fingerprint).put(call.pages);
+  m.put(call.pages);
   m.put(call.numerics.strict).put(call.numerics.batch_invariant).put(call.numerics.may_dequantize);
   return m;
 }
 StartCall read_start(MessageReader& m) {
   StartCall call;
-  call.fingerprint = m.number<std::uint64_t>();
   call.pages = m.number<std::int64_t>();
   call.numerics.strict = m.flag();
   call.numerics.batch_invariant = m.flag();

@@ -30,7 +30,6 @@ inline MessageWriter message_of(CallKind kind) { return MessageWriter().put(kind
 
 /// The first message: what the caches of all ranks are made of.
 struct StartCall {
-  std::uint64_t fingerprint = 0;  ///< Model::fingerprint of rank 0
   Numerics numerics;
   std::int64_t pages = 0;
 };

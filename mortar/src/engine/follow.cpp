@@ -30,10 +30,6 @@ class Follower {
     const auto kind = m.number<CallKind>();
     if (kind != CallKind::Start) reject(kind);
     const StartCall call = read_start(m);
-    if (call.fingerprint != model_.fingerprint)
-      throw ModelError(model_.folder +
-                       ": expected the model and the options of rank 0, found another config.json, or other values of "
-                       "--exact or --random-weights");
     runners_.emplace(model_, call.numerics, call.pages);
   }
 

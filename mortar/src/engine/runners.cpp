@@ -71,7 +71,7 @@ Runners::Runners(Model& model, const Numerics& numerics, std::int64_t pages) {
     return;
   }
   try {
-    if (tells_) messages_->send(message_of(StartCall{model.fingerprint, numerics, pages}).bytes());
+    if (tells_) messages_->send(message_of(StartCall{numerics, pages}).bytes());
     make_ranks(model, numerics, pages);
     messages_->meet();
   } catch (const tessera::MeshError& error) {

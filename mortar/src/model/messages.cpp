@@ -105,6 +105,19 @@ void Messages::broadcast(std::span<std::byte> bytes) {
   if (rank != 0) std::memcpy(bytes.data(), found.data(), bytes.size());
 }
 
+std::vector<std::int64_t> Messages::gather(std::span<const std::int64_t> own) {
+  const int rank = mesh_.first_rank();
+  const tessera::Stream stream = mesh_.stream(rank);
+  std::vector<std::int64_t> all(own.size() *
+                                static_cast<std::size_t>(mesh_.size()));  // of which this rank has its part
+  std::copy(own.begin(), own.end(), all.begin() + rank * std::ssize(own));
+  auto mine = tessera::shard(tessera::from(all, {std::ssize(all)}).sync(stream), tessera::axis<0>, mesh_).sync(stream);
+  const auto gathered = tessera::all_gather(std::move(mine)).sync(stream);
+  std::vector<std::int64_t> found = tessera::host(gathered.part(rank)).sync(stream);
+  if (const auto failure = mesh_.failure()) throw tessera::MeshError(*failure);
+  return found;
+}
+
 void Messages::meet() {
   tessera::Stream stream = mesh_.stream(mesh_.first_rank());
   tessera::barrier(mesh_).sync(stream);

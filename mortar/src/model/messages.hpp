@@ -1,4 +1,5 @@
-// What the first of several processes says to the others: messages of bytes, by broadcasts over a mesh of their own.
+// What the first of several processes says to the others: messages of bytes, by broadcasts over a mesh of their own,
+// on which all compare their options first.
 // docs/mortar/parallel.md has the format.
 #pragma once
 #include <cstddef>
@@ -90,6 +91,8 @@ class Messages {
   void send(std::span<const std::byte> message);
   /// Waits for any time. Throws RanksError for what is no message.
   std::vector<std::byte> receive();
+  /// What each process passes, as many numbers each, in the order of the ranks. All call it.
+  std::vector<std::int64_t> gather(std::span<const std::int64_t> own);
   /// Returns when all processes are here.
   void meet();
   /// Ends the group: send(), receive() and meet() of all processes throw the reason.

@@ -3,13 +3,12 @@
 #include <atomic>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <thread>
 
 #include "files/shard.hpp"
+#include "model/agreement.hpp"
 #include "model/decoder.hpp"
 #include "model/messages.hpp"
 #include "mortar/checkpoint.hpp"
@@ -25,18 +24,6 @@ namespace {
 /// This is one rank of several processes.
 bool of_processes(const std::vector<tessera::Mesh>& meshes) {
   return meshes.size() == 1 && meshes[0].local_ranks() == 1 && meshes[0].size() > 1;
-}
-
-/// What the processes of a group must have in common: config.json and the options that change results.
-std::uint64_t fingerprint_of(const std::string& folder, const ModelOptions& options) {
-  std::ifstream file(std::filesystem::path(folder) / "config.json", std::ios::binary);
-  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
-  const auto add = [&](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3U; };
-  for (std::istreambuf_iterator<char> at(file), end; at != end; ++at) add(static_cast<unsigned char>(*at));
-  add(options.exact ? 1 : 0);
-  for (std::uint64_t seed = options.random_weights ? *options.random_weights + 1 : 0; seed != 0; seed >>= 8U)
-    add(static_cast<unsigned char>(seed & 0xffU));
-  return hash;
 }
 
 /// The ranks that were requested; none: one device. Throws RequestError, MeshError, DeviceError.
@@ -57,6 +44,27 @@ std::vector<tessera::Mesh> meshes_of(const ModelOptions& options, tessera::Devic
     for (std::size_t i = 1; i < devices.size(); ++i)
       devices[i] = tessera::Device::cuda(first.ordinal() + static_cast<int>(i));
   return tessera::mesh::thread_meshes(devices);
+}
+
+/// Mesh::check_links of all ranks, each on a thread of its own. The first error is thrown.
+void check_links(const std::vector<tessera::Mesh>& meshes) {
+  std::vector<std::exception_ptr> errors(meshes.size());
+  {
+    std::vector<std::jthread> threads;
+    try {
+      for (std::size_t i = 0; i < meshes.size(); ++i)
+        threads.emplace_back([&, i] {
+          try {
+            meshes[i].check_links();
+          } catch (...) { errors[i] = std::current_exception(); }
+        });
+    } catch (...) {  // the ranks before this one do not wait for it
+      for (const tessera::Mesh& mesh : meshes) mesh.abort("no thread can be started");
+      throw;
+    }
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
 }
 
 /// Loads the weights of all ranks at once, each on a thread of its own; the first rank's, with its progress, on this
@@ -119,6 +127,7 @@ Model load_ranks(const std::string& folder, const ModelOptions& options, Model m
   if (!options.random_weights || std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
     model.tokenizer = Tokenizer::load(folder);
   const std::vector<tessera::Mesh> meshes = meshes_of(options, model.device);
+  if (options.meshes.empty() && model.device.kind() == tessera::DeviceKind::Cuda) check_links(meshes);
   model.exact = options.exact;
   Ranks ranks{0, 1, options.exact};
   if (!meshes.empty()) ranks.rank = meshes[0].first_rank(), ranks.ranks = meshes[0].size();
@@ -137,6 +146,8 @@ Model load_ranks(const std::string& folder, const ModelOptions& options, Model m
   request.kv_type = options.kv_type;
   request.ranks = ranks;
   model.plan = plan_memory(model.config, request);
+  if (model.messages != nullptr)
+    check_agreement(*model.messages, properties_of(folder, options, files ? &*files : nullptr));
   const auto weights_of = [&](tessera::Device device, const LoadOptions& how) {
     return files ? load_weights(model.config, *files, device, how)
                  : random_weights(model.config, *options.random_weights, device, how);
@@ -155,9 +166,9 @@ Model load_ranks(const std::string& folder, const ModelOptions& options, Model m
 Model load(const std::string& folder, const ModelOptions& options) {
   if (!of_processes(options.meshes)) return load_ranks(folder, options, {});
   const tessera::Mesh& mesh = options.meshes[0];
+  mesh.check_links();
   Model model;
   model.messages = std::make_shared<Messages>(tessera::mesh::companion(mesh));
-  model.fingerprint = fingerprint_of(folder, options);
   const std::shared_ptr<Messages> messages = model.messages;  // until the error has been told
   const auto tell = [&](const std::string& reason) {
     mesh.abort(reason);
@@ -165,6 +176,9 @@ Model load(const std::string& folder, const ModelOptions& options) {
   };
   try {
     return load_ranks(folder, options, std::move(model));
+  } catch (const tessera::MeshError& error) {  // most often, another process has ended the group, and said why
+    tell(error.message());
+    throw RanksError(mesh.failure().value_or(error.message()));
   } catch (const tessera::Error& error) {
     tell(error.message());
     throw;

@@ -3,22 +3,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
+#include <atomic>
 #include <bit>
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <utility>
 
 #include "engine/calls.hpp"
 #include "host/expect_error.hpp"
+#include "mortar/checkpoint.hpp"
 #include "mortar/errors.hpp"
+#include "mortar/files/model_files.hpp"
 #include "mortar/parallel/ranks.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/mesh.hpp"
+#include "tessera/mesh/communicator.hpp"
 #include "tessera/mesh/processes.hpp"
+#include "tessera/runtime/backend.hpp"
+#include "tessera/runtime/stream_core.hpp"
 
 namespace mortar::test {
 namespace THIS_FILE {
@@ -38,8 +44,10 @@ std::string text_of_error(const std::function<void()>& f) {
 class Group {
  public:
   using Load = std::function<Model(const std::vector<tessera::Mesh>& own)>;
-  Group(int ranks, const Load& of_first, const Load& of_others) : meshes(tessera::Mesh::threads(ranks)) {
-    errors.resize(static_cast<std::size_t>(ranks));
+  Group(int ranks, const Load& of_first, const Load& of_others)
+      : Group(tessera::Mesh::threads(ranks), of_first, of_others) {}
+  Group(std::vector<tessera::Mesh> of_ranks, const Load& of_first, const Load& of_others)
+      : meshes(std::move(of_ranks)), errors(meshes.size()) {
     for (std::size_t rank = 1; rank < meshes.size(); ++rank)
       threads_.emplace_back(
           [this, rank, of_others] { errors[rank] = text_of_error([&] { follow(of_others({meshes[rank]})); }); });
@@ -165,37 +173,148 @@ TEST(MortarFollow, OnlyOthersThanRankZeroFollow) {
   EXPECT_ERROR(RequestError, follow(SharedModel{"dense-tied"}.on_one_device(false)), "rank 1 or later");
 }
 
-TEST(MortarFollow, AnotherModelOrOtherOptions) {
-  const SharedModel dense{"dense-tied"}, random{"random dense", small_config(false, false)};
-  for (const Group::Load& other : {Group::loader(random), Group::loader(dense, 1, false)}) {
-    Group group(2, Group::loader(dense), other);
-    ASSERT_EQ(group.error, "");
-    EXPECT_ERROR(RanksError, Engine(group.take(), {}), "rank 1: ", "found another config.json");
-    group.end();
-    EXPECT_THAT(group.errors[1], HasSubstr("found another config.json, or other values of --exact"));
+// -- what is wrong at the start
+// ----------------------------------------------------------------------------------------
+
+/// Counts the reports of its progress: loading has none before it begins.
+struct Watched {
+  ModelOptions options = {.device = tessera::Device::cpu(), .max_context = 256, .exact = true};
+  std::string folder = test_model("dense-tied").string();
+  std::shared_ptr<std::atomic<int>> loaded = std::make_shared<std::atomic<int>>(0);
+
+  Group::Load loader() const {
+    return [*this](const auto& own) {
+      ModelOptions used = options;
+      used.meshes = own;
+      used.progress = [count = loaded](const LoadProgress&) { ++*count; };
+      return mortar::load(folder, used);
+    };
+  }
+};
+
+/// Both ranks of a group say `expected`, and nothing has been loaded.
+void expect_at_the_start(const Watched& first, const Watched& others, const std::string& expected,
+                         std::vector<tessera::Mesh> meshes = tessera::Mesh::threads(2)) {
+  SCOPED_TRACE(expected);
+  Group group(std::move(meshes), first.loader(), others.loader());
+  EXPECT_THAT(group.error, HasSubstr(expected));
+  group.end();
+  for (std::size_t rank = 1; rank < group.errors.size(); ++rank) EXPECT_THAT(group.errors[rank], HasSubstr(expected));
+  EXPECT_EQ(*first.loaded, 0);
+  EXPECT_EQ(*others.loaded, 0);
+}
+
+TEST(MortarFollow, EqualFilesAndOptionsAreAccepted) {
+  const Folder copied("dense-tied");
+  Watched first, other;
+  other.folder = copied.path().string();
+  Group group(2, first.loader(), other.loader());
+  EXPECT_EQ(group.error, "");
+  group.end();
+  EXPECT_EQ(group.errors[1], "");
+  EXPECT_GT(*first.loaded, 0);
+  EXPECT_GT(*other.loaded, 0);
+}
+
+TEST(MortarFollow, AnotherModelIsNamedBeforeItIsLoaded) {
+  const Watched first;
+  Watched other;
+  other.folder = test_model("dense-untied").string();
+  expect_at_the_start(first, other, "rank 1 of 2: expected the config.json of rank 0, found another one");
+  const Folder trained("dense-tied");
+  const Checkpoint files(trained.path());
+  const FileTensor& tensor = files.files()[0]->tensors().back();
+  std::string bytes = trained.read("model.safetensors");
+  bytes[tensor.begin + 1] = static_cast<char>(bytes[tensor.begin + 1] ^ 1);
+  trained.write("model.safetensors", bytes);
+  other.folder = trained.path().string();
+  expect_at_the_start(first, other, "rank 1 of 2: expected the weights of rank 0, found another one");
+}
+
+TEST(MortarFollow, OtherOptionsAreNamedBeforeAnythingIsLoaded) {
+  const Watched first;
+  const auto expect = [&](const std::function<void(ModelOptions&)>& change, const std::string& expected) {
+    Watched other;
+    change(other.options);
+    expect_at_the_start(first, other, "rank 1 of 2: expected " + expected);
+  };
+  expect([](ModelOptions& o) { o.exact = false; }, "exact (0: off, 1: on) = 1, as rank 0 has it, found 0");
+  expect([](ModelOptions& o) { o.max_context = 128; }, "max_context = 256, as rank 0 has it, found 128");
+  expect([](ModelOptions& o) { o.max_batch = 3; }, "max_batch = 1, as rank 0 has it, found 3");
+  expect([](ModelOptions& o) { o.prefill_tokens = 64; }, "prefill_tokens = ");
+  expect([](ModelOptions& o) { o.random_weights = 7; },
+         "random_weights (0: off, 1: on) = 0, as rank 0 has it, found 1");
+  Watched seven, eight;
+  seven.options.random_weights = 7, eight.options.random_weights = 8;
+  expect_at_the_start(seven, eight, "rank 1 of 2: expected the seed of random_weights = 7, as rank 0 has it, found 8");
+}
+
+/// A folder that is not there, and files that are damaged.
+TEST(MortarFollow, ARankThatCannotReadItsFilesIsNamed) {
+  const Watched sound;
+  Watched fails;
+  fails.folder = "/nowhere/at/all";
+  expect_at_the_start(sound, fails, "/nowhere/at/all");
+  expect_at_the_start(fails, sound, "/nowhere/at/all");
+  const Folder shorter("dense-tied");
+  std::string bytes = shorter.read("model.safetensors");
+  bytes.pop_back();
+  shorter.write("model.safetensors", bytes);
+  fails.folder = shorter.path().string();
+  expect_at_the_start(sound, fails, "model.safetensors");
+  Group group(2, sound.loader(), fails.loader());
+  EXPECT_THAT(group.error, HasSubstr("rank 1: "));
+}
+
+/// A communicator that changes what this rank passes to the others in gathers of at least `least` bytes.
+class Damaging final : public tessera::mesh::Communicator {
+ public:
+  Damaging(std::shared_ptr<Communicator> real, std::int64_t least) : real_(std::move(real)), least_(least) {}
+  int size() const noexcept override { return real_->size(); }
+  int first() const noexcept override { return real_->first(); }
+  int locals() const noexcept override { return real_->locals(); }
+  const char* name() const noexcept override { return real_->name(); }
+  void enqueue(const tessera::mesh::CollectiveCall& call) override {
+    using namespace tessera::runtime;
+    const auto& rank = call.ranks.front();
+    if (call.kind == tessera::mesh::Collective::AllGather && call.count * tessera::size_of(call.element) >= least_) {
+      const auto work = host_work([at = rank.in_offset](const LaunchContext& context) {
+        context.accesses[0].storage->data()[at + 3] ^= std::byte{0x40};  // the exponent of a number
+      });
+      const std::vector<Access> accesses{{rank.in, AccessMode::ReadWrite}};
+      rank.stream.core()->submit({work, {}, {}, accesses, "damage", {}});
+    }
+    real_->enqueue(call);
+  }
+  std::shared_ptr<Communicator> split(int colour, tessera::SourceLocation where) override {
+    return real_->split(colour, where);
+  }
+  std::shared_ptr<Communicator> companion(tessera::SourceLocation where) override { return real_->companion(where); }
+  void abort(const tessera::mesh::GroupFailure& failure) noexcept override { real_->abort(failure); }
+  std::optional<tessera::mesh::GroupFailure> failure() const override { return real_->failure(); }
+
+ private:
+  std::shared_ptr<Communicator> real_;
+  std::int64_t least_;
+};
+
+/// load() makes Mesh::check_links: damage of the first message is another version, that of a large one a bad link.
+TEST(MortarFollow, LinksAreCheckedBeforeAnythingIsLoaded) {
+  const Watched first, other;
+  for (const auto& [least, expected] : {std::pair(std::int64_t{1}, "runs another version of Tessera than rank"),
+                                        std::pair(std::int64_t{1} << 20, "all_gather of 4194304 bytes")}) {
+    std::vector<tessera::Mesh> meshes;
+    for (auto& real : tessera::mesh::thread_communicators(2, 1, 20'000)) {
+      std::shared_ptr<tessera::mesh::Communicator> used = real;
+      if (real->first() == 1) used = std::make_shared<Damaging>(real, least);
+      meshes.push_back(tessera::Mesh::over(used, {tessera::Device::cpu()}));
+    }
+    expect_at_the_start(first, other, expected, std::move(meshes));
   }
 }
 
-/// What one process throws while it loads reaches the others.
-TEST(MortarFollow, ARankThatCannotLoad) {
-  const Group::Load load = Group::loader({"dense-tied"});
-  const Group::Load fails = [](const auto& own) {
-    ModelOptions options;
-    options.meshes = own;
-    return mortar::load("/nowhere/at/all", options);
-  };
-  {
-    Group group(2, load, fails);
-    const std::string error = group.error.empty() ? text_of_error([&] { Engine(group.take(), {}); }) : group.error;
-    EXPECT_THAT(error, HasSubstr("rank 1: "));
-    EXPECT_THAT(error, HasSubstr("/nowhere/at/all"));
-  }
-  Group group(2, fails, load);
-  EXPECT_THAT(group.error, HasSubstr("/nowhere/at/all"));
-  group.end();
-  EXPECT_THAT(group.errors[1], HasSubstr("rank 0: "));
-  EXPECT_THAT(group.errors[1], HasSubstr("/nowhere/at/all"));
-}
+// -- a group that ends
+// -------------------------------------------------------------------------------------------------
 
 /// A rank that ends the group between two steps of rank 0, as one that has failed does.
 TEST(MortarFollow, AGroupThatEndsWhileItDecodes) {

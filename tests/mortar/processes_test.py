@@ -140,12 +140,19 @@ class Server(Group):
     """`mortar serve` on several ranks, once it is ready."""
 
     def __init__(self, ranks, model, env=None):
+        self.connections = []
         super().__init__(ranks, "serve", model, *DEVICE, "--quiet", "--port", 0, "--max-context", 2048, "--tensor-parallel", ranks, env=env)
         self.wait_for(lambda: "\n" in self.out(), "the server is ready")
         self.port = int(re.match(r"ready: http://127\.0\.0\.1:(\d+) ", self.out())[1])
 
+    def close(self):
+        for connection in self.connections:
+            connection.close()
+        super().close()
+
     def post(self, path, value):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        self.connections.append(connection)
         connection.request("POST", path, json.dumps(value), {"Content-Type": "application/json"})
         return connection.getresponse()
 
@@ -155,13 +162,15 @@ class Processes(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.model = serving.make_model(pathlib.Path(cls.folder.name) / "model")
+        # Four ranks can share this one.
+        cls.for_four = serving.make_model(pathlib.Path(cls.folder.name) / "for_four", name="dense-tied")
         # Weights that are made for seconds.
         cls.large = pathlib.Path(cls.folder.name) / "large"
         cls.large.mkdir()
         config = json.loads((serving.MODELS / "dense-untied" / "config.json").read_text())
         config |= {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 24, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128}
         (cls.large / "config.json").write_text(json.dumps(config))
-        # Four ranks can share it, with the blocks of FP8 scales.
+        # Four ranks can share the blocks of its FP8 scales.
         cls.fp8 = pathlib.Path(cls.folder.name) / "fp8"
         cls.fp8.mkdir()
         config |= {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
@@ -258,7 +267,7 @@ class Processes(unittest.TestCase):
 
     def test_a_killed_process_ends_a_server_that_is_idle(self):
         for ranks, rank in ((2, 1), (2, 0), (4, 2)):
-            with self.subTest(ranks=ranks, rank=rank), Server(ranks, self.model) as server:
+            with self.subTest(ranks=ranks, rank=rank), Server(ranks, self.for_four) as server:
                 time.sleep(0.5)
                 self.assertLess(server.kill(rank), LIMIT)
                 self.expect_the_cause(server, rank)

@@ -97,13 +97,13 @@ void Runners::make_ranks(Model& model, const Numerics& numerics, std::int64_t pa
 Runners::~Runners() = default;
 
 bool Runners::has_ended() {
-  ask_the_meshes();
+  look_for_failures();
   const std::lock_guard lock(mutex_);
   return ended_;
 }
 
 void Runners::throw_if_ended() {
-  ask_the_meshes();
+  look_for_failures();
   const std::lock_guard lock(mutex_);
   if (ended_) throw RanksError(reason_);
 }
@@ -148,15 +148,15 @@ void Runners::each(const std::function<void(std::size_t rank)>& f) {
     });
   call(0, f);
   others.wait();
-  ask_the_meshes();
-  ask_for_the_cause();
   throw_if_ended();
 }
 
-// Where the devices move the data, the work of a group that has ended says nothing.
-void Runners::ask_the_meshes() noexcept {
+// Work may fail between two calls, too. Where the devices move the data, the work of a group that has ended says
+// nothing, so the meshes are asked.
+void Runners::look_for_failures() {
   for (std::size_t rank = 0; rank < parallel_.size(); ++rank)
     if (const auto failure = parallel_[rank]->mesh.failure()) fail(rank, true, *failure);
+  ask_for_the_cause();
 }
 
 void Runners::tell(const MessageWriter& message) {

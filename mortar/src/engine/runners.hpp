@@ -56,6 +56,7 @@ class Runners {
   /// The first rank's.
   double device_seconds() { return first().device_seconds(); }
   int query_tile() const { return ranks_.front()->query_tile(); }
+  // Between calls, by the thread that makes them:
   /// No call can succeed any more.
   bool has_ended();
   /// Another process may end the group at any time, also between calls.
@@ -77,8 +78,8 @@ class Runners {
   /// If ranks know only that another one has failed: its work that has failed says why. The group has ended, so none
   /// of them waits for another.
   void ask_for_the_cause();
-  /// Takes what the meshes know of a failure.
-  void ask_the_meshes() noexcept;
+  /// Takes what the meshes know of a failure, and then what the ranks know of its cause.
+  void look_for_failures();
 
   Messages* messages_ = nullptr;                     ///< between the processes; null: there is one
   bool tells_ = false;                               ///< this is the process of rank 0

@@ -173,8 +173,7 @@ TEST(MortarFollow, OnlyOthersThanRankZeroFollow) {
   EXPECT_ERROR(RequestError, follow(SharedModel{"dense-tied"}.on_one_device(false)), "rank 1 or later");
 }
 
-// -- what is wrong at the start
-// ----------------------------------------------------------------------------------------
+// -- what is wrong at the start ---------------------------------------------------------------------------------------
 
 /// Counts the reports of its progress: loading has none before it begins.
 struct Watched {
@@ -313,8 +312,20 @@ TEST(MortarFollow, LinksAreCheckedBeforeAnythingIsLoaded) {
   }
 }
 
-// -- a group that ends
-// -------------------------------------------------------------------------------------------------
+/// An engine exists when the others have their caches: here, one has no memory for its own.
+TEST(MortarFollow, AnEngineIsReadyWithItsFollowers) {
+  const auto meshes = tessera::Mesh::threads(2);
+  std::jthread other([&] {
+    const Model model = SharedModel{"dense-tied"}.load({meshes[1]}, true);
+    (void)model.messages->receive();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    model.messages->abort("no memory for the cache");
+  });
+  EXPECT_ERROR(RanksError, Engine(SharedModel{"dense-tied"}.load({meshes[0]}, true), {}),
+               "rank 1: no memory for the cache");
+}
+
+// -- a group that ends ------------------------------------------------------------------------------------------------
 
 /// A rank that ends the group between two steps of rank 0, as one that has failed does.
 TEST(MortarFollow, AGroupThatEndsWhileItDecodes) {

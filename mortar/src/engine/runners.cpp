@@ -115,6 +115,7 @@ void Runners::fail(std::size_t rank, bool of_mesh, const std::string& text) noex
     const std::lock_guard lock(mutex_);
     if (!ended_ || (!known_rank_ && !of_mesh)) {
       ended_ = true, known_rank_ = !of_mesh;
+      cause_ = text;
       reason_ = of_mesh ? text
                         : tessera::concat("rank ", number, " of ", mesh.size(), " (", mesh.device(number).name(),
                                           ") has failed: ", text);
@@ -123,8 +124,8 @@ void Runners::fail(std::size_t rank, bool of_mesh, const std::string& text) noex
     const std::lock_guard lock(mutex_);
     ended_ = true;
   }
-  mesh.abort(text);  // the others wait for nothing of it
-  if (messages_ != nullptr) messages_->abort(text);
+  if (of_mesh && mesh.failure()) return;  // look_for_failures() says why, when that is known
+  mesh.abort(text);                       // the others wait for nothing of it
 }
 
 void Runners::call(std::size_t rank, const std::function<void(std::size_t rank)>& f) noexcept {
@@ -157,6 +158,18 @@ void Runners::look_for_failures() {
   for (std::size_t rank = 0; rank < parallel_.size(); ++rank)
     if (const auto failure = parallel_[rank]->mesh.failure()) fail(rank, true, *failure);
   ask_for_the_cause();
+  tell_the_cause();
+}
+
+void Runners::tell_the_cause() {
+  std::string cause;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_ || std::exchange(told_, true)) return;
+    cause = cause_;
+  }
+  for (const auto& parallel : parallel_) parallel->mesh.abort(cause);
+  if (messages_ != nullptr) messages_->abort(cause);
 }
 
 void Runners::tell(const MessageWriter& message) {

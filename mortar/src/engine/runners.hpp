@@ -78,8 +78,9 @@ class Runners {
   /// If ranks know only that another one has failed: its work that has failed says why. The group has ended, so none
   /// of them waits for another.
   void ask_for_the_cause();
-  /// Takes what the meshes know of a failure, and then what the ranks know of its cause.
+  /// Takes what the meshes know of a failure, and then what the ranks know of its cause, and tells other processes.
   void look_for_failures();
+  void tell_the_cause();
 
   Messages* messages_ = nullptr;                     ///< between the processes; null: there is one
   bool tells_ = false;                               ///< this is the process of rank 0
@@ -90,7 +91,9 @@ class Runners {
   std::mutex mutex_;
   bool ended_ = false;       ///< the group has, for this reason
   bool known_rank_ = false;  ///< the reason is of the rank that failed, as it said itself
+  bool told_ = false;        ///< to the other processes
   std::string reason_;
+  std::string cause_;                                 ///< in the words of the rank
   std::vector<std::unique_ptr<RankThread>> threads_;  ///< of the local ranks from the second on; they end first
 };
 

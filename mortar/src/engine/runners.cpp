@@ -65,13 +65,13 @@ Runners::Runners(Model& model, const Numerics& numerics, std::int64_t pages) {
     return;
   }
   messages_ = model.messages.get();
-  tells_ = messages_ != nullptr && messages_->is_first();
+  is_first_ = messages_ != nullptr && messages_->is_first();
   if (messages_ == nullptr) {
     make_ranks(model, numerics, pages);
     return;
   }
   try {
-    if (tells_) messages_->send(message_of(StartCall{numerics, pages}).bytes());
+    if (is_first_) messages_->send(message_of(StartCall{numerics, pages}).bytes());
     make_ranks(model, numerics, pages);
     messages_->meet();
   } catch (const tessera::MeshError& error) {
@@ -124,8 +124,8 @@ void Runners::fail(std::size_t rank, bool of_mesh, const std::string& text) noex
     const std::lock_guard lock(mutex_);
     ended_ = true;
   }
-  if (of_mesh && mesh.failure()) return;  // look_for_failures() says why, when that is known
-  mesh.abort(text);                       // the others wait for nothing of it
+  // The others wait for nothing of it. What another one has done is reported when its cause is known.
+  if (!of_mesh || !mesh.failure()) mesh.abort(text);
 }
 
 void Runners::call(std::size_t rank, const std::function<void(std::size_t rank)>& f) noexcept {
@@ -158,22 +158,22 @@ void Runners::look_for_failures() {
   for (std::size_t rank = 0; rank < parallel_.size(); ++rank)
     if (const auto failure = parallel_[rank]->mesh.failure()) fail(rank, true, *failure);
   ask_for_the_cause();
-  tell_the_cause();
+  report_cause();
 }
 
-void Runners::tell_the_cause() {
+void Runners::report_cause() {
   std::string cause;
   {
     const std::lock_guard lock(mutex_);
-    if (!ended_ || std::exchange(told_, true)) return;
+    if (!ended_ || std::exchange(reported_, true)) return;
     cause = cause_;
   }
   for (const auto& parallel : parallel_) parallel->mesh.abort(cause);
   if (messages_ != nullptr) messages_->abort(cause);
 }
 
-void Runners::tell(const MessageWriter& message) {
-  if (!tells_) return;
+void Runners::send_call(const MessageWriter& message) {
+  if (!is_first_) return;
   throw_if_ended();
   call(0, [&](std::size_t) { messages_->send(message.bytes()); });
   throw_if_ended();
@@ -190,7 +190,7 @@ void Runners::ask_for_the_cause() {
 
 void Runners::begin(std::int64_t slots, std::int64_t slot, const TokenRange& ids, std::int64_t prompt,
                     const Sampling& sampling) {
-  tell(message_of_begin(slots, slot, ids, prompt, sampling));
+  send_call(message_of_begin(slots, slot, ids, prompt, sampling));
   each([&](std::size_t rank) { ranks_[rank]->begin(slots, slot, ids, prompt, sampling); });
 }
 
@@ -198,7 +198,7 @@ Runners::Launched Runners::launch(const StepRequest& request, const Launched* be
   Launched step;
   step.of_rank_.resize(ranks_.size());
   step.number_ = ++launched_;
-  tell(message_of_launch(step.number_, before == nullptr ? 0 : before->number_, request));
+  send_call(message_of_launch(step.number_, before == nullptr ? 0 : before->number_, request));
   each([&](std::size_t rank) {
     step.of_rank_[rank] = ranks_[rank]->launch(request, before == nullptr ? nullptr : &before->of_rank_[rank]);
   });
@@ -206,12 +206,12 @@ Runners::Launched Runners::launch(const StepRequest& request, const Launched* be
 }
 
 void Runners::choose(Launched& step, std::span<const std::uint32_t> masks) {
-  tell(message_of(CallKind::Choose).put(step.number_).list(masks));
+  send_call(message_of(CallKind::Choose).put(step.number_).list(masks));
   each([&](std::size_t rank) { ranks_[rank]->choose(step.of_rank_[rank], masks); });
 }
 
 Runners::Chosen Runners::finish(Launched&& step) {
-  tell(message_of(CallKind::Finish).put(step.number_));
+  send_call(message_of(CallKind::Finish).put(step.number_));
   Chosen chosen;
   each([&](std::size_t rank) {
     Chosen own = ranks_[rank]->finish(std::move(step.of_rank_[rank]));
@@ -221,19 +221,19 @@ Runners::Chosen Runners::finish(Launched&& step) {
 }
 
 void Runners::drop(Launched&& step) {
-  tell(message_of(CallKind::Drop).put(step.number_));
+  send_call(message_of(CallKind::Drop).put(step.number_));
   each([&](std::size_t rank) { ranks_[rank]->drop(std::move(step.of_rank_[rank])); });
 }
 
 std::size_t Runners::begin_warm_up(const WarmUpLimits& limits) {
-  tell(message_of(limits));
+  send_call(message_of(limits));
   warm_up_.resize(ranks_.size());
   each([&](std::size_t rank) { warm_up_[rank] = ranks_[rank]->warm_up(limits); });
   return warm_up_.front().parts.size();
 }
 
 void Runners::prepare(std::size_t part) {
-  tell(message_of(CallKind::Prepare).put(static_cast<std::uint64_t>(part)));
+  send_call(message_of(CallKind::Prepare).put(static_cast<std::uint64_t>(part)));
   each([&](std::size_t rank) {
     const std::size_t parts = rank < warm_up_.size() ? warm_up_[rank].parts.size() : 0;
     if (part >= parts) throw RanksError(tessera::concat("the warm-up has ", parts, " steps, found step ", part));
@@ -259,7 +259,7 @@ void Runners::warm_up(const WarmUpLimits& limits, const std::function<void(std::
 std::vector<float> Runners::logits(const RowPlan& row) {
   MessageWriter message = message_of(CallKind::Logits);
   put_row(message, row);
-  tell(message);
+  send_call(message);
   std::vector<float> all;
   each([&](std::size_t rank) {
     std::vector<float> own = ranks_[rank]->logits(row);
@@ -271,7 +271,7 @@ std::vector<float> Runners::logits(const RowPlan& row) {
 std::vector<float> Runners::log_likelihoods(const RowPlan& row, std::span<const TokenId> next) {
   MessageWriter message = message_of(CallKind::LogLikelihoods);
   put_row(message, row);
-  tell(message.list(next));
+  send_call(message.list(next));
   std::vector<float> all;
   each([&](std::size_t rank) {
     std::vector<float> own = ranks_[rank]->log_likelihoods(row, next);

@@ -70,7 +70,7 @@ class Runners {
   /// meanwhile.
   void each(const std::function<void(std::size_t rank)>& f);
   /// In the process of rank 0: sends a call to the other processes.
-  void tell(const MessageWriter& message);
+  void send_call(const MessageWriter& message);
   void make_ranks(Model& model, const Numerics& numerics, std::int64_t pages);
   void call(std::size_t rank, const std::function<void(std::size_t rank)>& f) noexcept;
   /// Ends the group. `of_mesh`: the rank only says what another one has done, if that one says nothing itself.
@@ -80,10 +80,10 @@ class Runners {
   void ask_for_the_cause();
   /// Takes what the meshes know of a failure, and then what the ranks know of its cause, and tells other processes.
   void look_for_failures();
-  void tell_the_cause();
+  void report_cause();
 
   Messages* messages_ = nullptr;                     ///< between the processes; null: there is one
-  bool tells_ = false;                               ///< this is the process of rank 0
+  bool is_first_ = false;                            ///< this is the process of rank 0
   std::uint64_t launched_ = 0;                       ///< steps
   std::vector<Runner::WarmUp> warm_up_;              ///< of each rank
   std::vector<std::unique_ptr<Parallel>> parallel_;  ///< of each rank; none: one device
@@ -91,7 +91,7 @@ class Runners {
   std::mutex mutex_;
   bool ended_ = false;       ///< the group has, for this reason
   bool known_rank_ = false;  ///< the reason is of the rank that failed, as it said itself
-  bool told_ = false;        ///< to the other processes
+  bool reported_ = false;    ///< to the other processes
   std::string reason_;
   std::string cause_;                                 ///< in the words of the rank
   std::vector<std::unique_ptr<RankThread>> threads_;  ///< of the local ranks from the second on; they end first

@@ -170,20 +170,20 @@ Model load(const std::string& folder, const ModelOptions& options) {
   Model model;
   model.messages = std::make_shared<Messages>(tessera::mesh::companion(mesh));
   const std::shared_ptr<Messages> messages = model.messages;  // until the error has been told
-  const auto tell = [&](const std::string& reason) {
+  const auto end_group = [&](const std::string& reason) {
     mesh.abort(reason);
     messages->abort(reason);
   };
   try {
     return load_ranks(folder, options, std::move(model));
   } catch (const tessera::MeshError& error) {  // most often, another process has ended the group, and said why
-    tell(error.message());
+    end_group(error.message());
     throw RanksError(mesh.failure().value_or(error.message()));
   } catch (const tessera::Error& error) {
-    tell(error.message());
+    end_group(error.message());
     throw;
   } catch (const std::exception& error) {
-    tell(error.what());
+    end_group(error.what());
     throw;
   }
 }

@@ -30,6 +30,12 @@ class GroupWatch {
     watch_.emplace(
         options, [this](const GroupFailure& failure) { end(failure); }, where);
   }
+  void begin_step() noexcept {
+    if (watch_) watch_->begin_step();
+  }
+  void end_step() noexcept {
+    if (watch_) watch_->end_step();
+  }
   /// This process has failed: tells the others.
   void report(const std::string& reason) {
     if (watch_) watch_->report(reason);

@@ -220,6 +220,13 @@ mesh::ProcessRank mesh::process_rank(SourceLocation) {
   return ranks ? ProcessRank{ranks->launcher, ranks->rank, ranks->size} : ProcessRank{};
 }
 
+mesh::Step::Step(const Mesh& mesh) noexcept : mesh_(mesh) {
+  if (GroupWatch* const watch = mesh_.state().watch().get()) watch->begin_step();
+}
+mesh::Step::~Step() {
+  if (GroupWatch* const watch = mesh_.state().watch().get()) watch->end_step();
+}
+
 Mesh mesh::companion(const Mesh& mesh, SourceLocation where) {
   auto communicator = mesh.state().communicator().companion(where);
   std::vector<Stream> streams;

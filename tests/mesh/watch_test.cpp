@@ -23,6 +23,7 @@
 #include "mesh/watch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/mesh/mesh.hpp"
+#include "tessera/mesh/processes.hpp"
 
 namespace tessera::mesh {
 namespace THIS_FILE {
@@ -327,16 +328,17 @@ class Alone final : public Communicator {
 
 /// Two ranks that only their watches connect.
 struct Pair {
-  Pair() {
+  explicit Pair(int progress_ms = 0) {
     for (const int rank : {0, 1}) {
       communicators.push_back(std::make_shared<Alone>(rank));
       auto watch = std::make_shared<GroupWatch>();
       watch->add(communicators.back());
       watches.push_back(watch);
     }
-    const auto start = [port = free_port(), this](int rank) {
-      watches[static_cast<std::size_t>(rank)]->start({.address = "127.0.0.1", .port = port, .rank = rank, .size = 2},
-                                                     {});
+    const auto start = [port = free_port(), progress_ms, this](int rank) {
+      WatchOptions options{.address = "127.0.0.1", .port = port, .rank = rank, .size = 2};
+      options.progress_ms = progress_ms, options.beat_ms = 50;
+      watches[static_cast<std::size_t>(rank)]->start(options, {});
     };
     std::thread other(start, 1);
     start(0);
@@ -373,6 +375,21 @@ TEST(MeshWatch, AFailureOfACommunicatorIsToldToTheOthers) {
       pair.meshes[own].abort("no memory is left");
       EXPECT_EQ(pair.failure_of(1 - own), "rank " + std::to_string(rank) + ": no memory is left");
     }
+  }
+}
+
+/// A process lives, and does not come to a step of the others.
+TEST(MeshWatch, AProcessThatDoesNotComeToAStepIsNamed) {
+  for (const std::size_t missing : {0U, 1U}) {
+    const Pair pair(400);
+    { const Step first(pair.meshes[0]), second(pair.meshes[1]); }
+    std::this_thread::sleep_for(milliseconds(800));
+    EXPECT_FALSE(pair.meshes[0].failure()) << "between two steps it may be idle";
+    const Step next(pair.meshes[1 - missing]);
+    const std::string expected =
+        "rank " + std::to_string(missing) + ": the rank makes no progress for 0.4 s while others wait for it";
+    EXPECT_EQ(pair.failure_of(0), expected);
+    EXPECT_EQ(pair.failure_of(1), expected);
   }
 }
 

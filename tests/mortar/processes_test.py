@@ -8,6 +8,7 @@ PROGRAM is mpi_program_main, which joins a group as one of another version.
 Where a process is killed, mpirun runs with --enable-recovery: otherwise it would kill the others itself. Its exit code
 says nothing then, so a shell around each process writes down that of the process.
 """
+import ctypes
 import http.client
 import json
 import os
@@ -74,6 +75,21 @@ def alive(pid):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def stop_thread(tid):
+    """Stops one thread, until end_traced(). False where the system does not allow it."""
+    seize, interrupt = 0x4206, 0x4207
+    libc = ctypes.CDLL(None)
+    return libc.ptrace(seize, tid, None, None) == 0 and libc.ptrace(interrupt, tid, None, None) == 0
+
+
+def end_traced(pid):
+    """SIGKILL for a process with a stopped thread. It first ends for this process, which traces it, and then for its parent."""
+    os.kill(pid, signal.SIGKILL)
+    every_child = 0x40000000  # __WALL
+    while not os.WIFSIGNALED(os.waitpid(pid, every_child)[1]):
+        pass
 
 
 class Group:
@@ -249,8 +265,8 @@ class Processes(unittest.TestCase):
 
     def test_serving(self):
         # Between two requests it is idle for longer than a rank may be late.
-        with Server(2, self.model, env={"TESSERA_MESH_TIMEOUT": "2"}) as server:
-            time.sleep(4)
+        with Server(2, self.model, env={"TESSERA_MESH_TIMEOUT": "4"}) as server:
+            time.sleep(6)
             answer = server.post("/v1/completions", {"prompt": "a", "max_tokens": 8, "ignore_eos": True})
             self.assertEqual(answer.status, 200)
             self.assertEqual(json.loads(answer.read())["usage"]["completion_tokens"], 8)
@@ -299,6 +315,22 @@ class Processes(unittest.TestCase):
             os.kill(server.pids[1], signal.SIGKILL)
             self.expect_the_cause(server, 1, "the process has not answered for 5 s")
             self.assertRegex(rest[0], r"error.*rank 1: the process has not answered")
+
+    def test_a_process_that_hangs_ends_a_server(self):
+        """Its main thread makes no step any more; the one that answers the watch lives."""
+        with Server(2, self.model, env={"TESSERA_MESH_TIMEOUT": "4"}) as server:
+            if not stop_thread(server.pids[1]):
+                self.skipTest("this system does not allow ptrace")
+            try:
+                response = server.post("/v1/completions", {"prompt": "a", "max_tokens": 8})
+                begin = time.monotonic()
+                self.assertRegex(self.read(response), r"error.*rank 1: the rank makes no progress for 4 s while others wait for it")
+                while alive(server.pids[0]):
+                    self.assertLess(time.monotonic() - begin, LIMIT)
+                    time.sleep(0.01)
+            finally:
+                end_traced(server.pids[1])
+            self.expect_the_cause(server, 1, "the rank makes no progress for 4 s")
 
     @staticmethod
     def read(response):

@@ -20,4 +20,19 @@ ProcessRank process_rank(SourceLocation where = SourceLocation::current());
 /// both meshes; else abort both. All members call it. Throws MeshError if the group has failed.
 Mesh companion(const Mesh& mesh, SourceLocation where = SourceLocation::current());
 
+/// A step that all processes of a mesh make, as long as this lives. While a process is in a step, the group has to make
+/// progress: if a process neither begins nor ends one within the limit of time (TESSERA_MESH_TIMEOUT, 10 minutes), it
+/// ends the group, and the failure names the process that is behind the others. All processes make the same steps, one
+/// after the other; between two of them they may be idle for any time. Where there is one process, it does nothing.
+class Step {
+ public:
+  explicit Step(const Mesh& mesh) noexcept;
+  ~Step();
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+ private:
+  Mesh mesh_;
+};
+
 }  // namespace tessera::mesh

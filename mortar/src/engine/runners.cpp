@@ -13,6 +13,7 @@
 #include "mortar/errors.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/mesh/processes.hpp"
 
 namespace mortar {
 
@@ -172,11 +173,14 @@ void Runners::report_cause() {
   if (messages_ != nullptr) messages_->abort(cause);
 }
 
-void Runners::send_call(const MessageWriter& message) {
-  if (!is_first_) return;
-  throw_if_ended();
-  call(0, [&](std::size_t) { messages_->send(message.bytes()); });
-  throw_if_ended();
+void Runners::make(const std::function<MessageWriter()>& message, const std::function<void(std::size_t rank)>& f) {
+  if (messages_ == nullptr) return each(f);
+  const tessera::mesh::Step step(messages_->mesh());  // a process that does not come to it is found by the watch
+  if (is_first_) {
+    throw_if_ended();
+    call(0, [&](std::size_t) { messages_->send(message().bytes()); });
+  }
+  each(f);
 }
 
 void Runners::ask_for_the_cause() {
@@ -190,55 +194,54 @@ void Runners::ask_for_the_cause() {
 
 void Runners::begin(std::int64_t slots, std::int64_t slot, const TokenRange& ids, std::int64_t prompt,
                     const Sampling& sampling) {
-  send_call(message_of_begin(slots, slot, ids, prompt, sampling));
-  each([&](std::size_t rank) { ranks_[rank]->begin(slots, slot, ids, prompt, sampling); });
+  make([&] { return message_of_begin(slots, slot, ids, prompt, sampling); },
+       [&](std::size_t rank) { ranks_[rank]->begin(slots, slot, ids, prompt, sampling); });
 }
 
 Runners::Launched Runners::launch(const StepRequest& request, const Launched* before) {
   Launched step;
   step.of_rank_.resize(ranks_.size());
   step.number_ = ++launched_;
-  send_call(message_of_launch(step.number_, before == nullptr ? 0 : before->number_, request));
-  each([&](std::size_t rank) {
-    step.of_rank_[rank] = ranks_[rank]->launch(request, before == nullptr ? nullptr : &before->of_rank_[rank]);
-  });
+  make([&] { return message_of_launch(step.number_, before == nullptr ? 0 : before->number_, request); },
+       [&](std::size_t rank) {
+         step.of_rank_[rank] = ranks_[rank]->launch(request, before == nullptr ? nullptr : &before->of_rank_[rank]);
+       });
   return step;
 }
 
 void Runners::choose(Launched& step, std::span<const std::uint32_t> masks) {
-  send_call(message_of(CallKind::Choose).put(step.number_).list(masks));
-  each([&](std::size_t rank) { ranks_[rank]->choose(step.of_rank_[rank], masks); });
+  make([&] { return message_of(CallKind::Choose).put(step.number_).list(masks); },
+       [&](std::size_t rank) { ranks_[rank]->choose(step.of_rank_[rank], masks); });
 }
 
 Runners::Chosen Runners::finish(Launched&& step) {
-  send_call(message_of(CallKind::Finish).put(step.number_));
   Chosen chosen;
-  each([&](std::size_t rank) {
-    Chosen own = ranks_[rank]->finish(std::move(step.of_rank_[rank]));
-    if (rank == 0) chosen = std::move(own);
-  });
+  make([&] { return message_of(CallKind::Finish).put(step.number_); },
+       [&](std::size_t rank) {
+         Chosen own = ranks_[rank]->finish(std::move(step.of_rank_[rank]));
+         if (rank == 0) chosen = std::move(own);
+       });
   return chosen;
 }
 
 void Runners::drop(Launched&& step) {
-  send_call(message_of(CallKind::Drop).put(step.number_));
-  each([&](std::size_t rank) { ranks_[rank]->drop(std::move(step.of_rank_[rank])); });
+  make([&] { return message_of(CallKind::Drop).put(step.number_); },
+       [&](std::size_t rank) { ranks_[rank]->drop(std::move(step.of_rank_[rank])); });
 }
 
 std::size_t Runners::begin_warm_up(const WarmUpLimits& limits) {
-  send_call(message_of(limits));
   warm_up_.resize(ranks_.size());
-  each([&](std::size_t rank) { warm_up_[rank] = ranks_[rank]->warm_up(limits); });
+  make([&] { return message_of(limits); }, [&](std::size_t rank) { warm_up_[rank] = ranks_[rank]->warm_up(limits); });
   return warm_up_.front().parts.size();
 }
 
 void Runners::prepare(std::size_t part) {
-  send_call(message_of(CallKind::Prepare).put(static_cast<std::uint64_t>(part)));
-  each([&](std::size_t rank) {
-    const std::size_t parts = rank < warm_up_.size() ? warm_up_[rank].parts.size() : 0;
-    if (part >= parts) throw RanksError(tessera::concat("the warm-up has ", parts, " steps, found step ", part));
-    ranks_[rank]->prepare(warm_up_[rank], part);
-  });
+  make([&] { return message_of(CallKind::Prepare).put(static_cast<std::uint64_t>(part)); },
+       [&](std::size_t rank) {
+         const std::size_t parts = rank < warm_up_.size() ? warm_up_[rank].parts.size() : 0;
+         if (part >= parts) throw RanksError(tessera::concat("the warm-up has ", parts, " steps, found step ", part));
+         ranks_[rank]->prepare(warm_up_[rank], part);
+       });
 }
 
 void Runners::warm_up(const WarmUpLimits& limits, const std::function<void(std::int64_t, std::int64_t)>& progress) {
@@ -257,11 +260,13 @@ void Runners::warm_up(const WarmUpLimits& limits, const std::function<void(std::
 }
 
 std::vector<float> Runners::logits(const RowPlan& row) {
-  MessageWriter message = message_of(CallKind::Logits);
-  put_row(message, row);
-  send_call(message);
+  const auto message = [&] {
+    MessageWriter m = message_of(CallKind::Logits);
+    put_row(m, row);
+    return m;
+  };
   std::vector<float> all;
-  each([&](std::size_t rank) {
+  make(message, [&](std::size_t rank) {
     std::vector<float> own = ranks_[rank]->logits(row);
     if (rank == 0) all = std::move(own);
   });
@@ -269,11 +274,13 @@ std::vector<float> Runners::logits(const RowPlan& row) {
 }
 
 std::vector<float> Runners::log_likelihoods(const RowPlan& row, std::span<const TokenId> next) {
-  MessageWriter message = message_of(CallKind::LogLikelihoods);
-  put_row(message, row);
-  send_call(message.list(next));
+  const auto message = [&] {
+    MessageWriter m = message_of(CallKind::LogLikelihoods);
+    put_row(m, row);
+    return m.list(next);
+  };
   std::vector<float> all;
-  each([&](std::size_t rank) {
+  make(message, [&](std::size_t rank) {
     std::vector<float> own = ranks_[rank]->log_likelihoods(row, next);
     if (rank == 0) all = std::move(own);
   });

@@ -69,8 +69,8 @@ class Runners {
   /// Calls f(rank) on the thread of each rank, and waits for all. Throws RanksError if the group has ended, before or
   /// meanwhile.
   void each(const std::function<void(std::size_t rank)>& f);
-  /// In the process of rank 0: sends a call to the other processes.
-  void send_call(const MessageWriter& message);
+  /// One call: rank 0 sends `message` to the other processes, if there are any; then each(f).
+  void make(const std::function<MessageWriter()>& message, const std::function<void(std::size_t rank)>& f);
   void make_ranks(Model& model, const Numerics& numerics, std::int64_t pages);
   void call(std::size_t rank, const std::function<void(std::size_t rank)>& f) noexcept;
   /// Ends the group. `of_mesh`: the rank only says what another one has done, if that one says nothing itself.

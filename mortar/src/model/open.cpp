@@ -146,8 +146,10 @@ Model load_ranks(const std::string& folder, const ModelOptions& options, Model m
   request.kv_type = options.kv_type;
   request.ranks = ranks;
   model.plan = plan_memory(model.config, request);
-  if (model.messages != nullptr)
+  if (model.messages != nullptr) {
+    const tessera::mesh::Step step(model.messages->mesh());  // all have read what they need in the limit of time
     check_agreement(*model.messages, properties_of(folder, options, files ? &*files : nullptr));
+  }
   const auto weights_of = [&](tessera::Device device, const LoadOptions& how) {
     return files ? load_weights(model.config, *files, device, how)
                  : random_weights(model.config, *options.random_weights, device, how);

@@ -109,7 +109,8 @@ TEST(MortarFollow, TokensAreThoseOfOneDevice) {
                                                            {{"dense-tied"}, 4},
                                                            {{"moe"}, 2},
                                                            {{"moe"}, 4},
-                                                           {{"random FP8", small_config(false, true)}, 2}};
+                                                           {{"random FP8", small_config(false, true)}, 2},
+                                                           {{"random FP8", small_config(false, true)}, 4}};
   for (const auto& [shared, ranks] : models) {
     SCOPED_TRACE(testing::Message() << shared.name << ", " << ranks << " ranks");
     const std::vector<Request> requests = requests_of_all_kinds();

@@ -176,7 +176,7 @@ in_processes() {
 do_processes() {
   local model n code=0 one begin pid port=$((20000 + RANDOM % 20000)) words
   if [ "$device" = cpu ] && ! command -v mpirun >/dev/null; then echo "skipped: no mpirun" >"$out/processes.txt"; return 0; fi
-  words=(--exact --prompt-ids 5,9,14,3,8,20 --max-tokens 40 --ignore-eos --temperature 1 --seed 7 --logprobs 3 --max-context 256 --quiet)
+  words=(--exact --prompt-ids "5,9,14,3,8,20" --max-tokens 40 --ignore-eos --temperature 1 --seed 7 --logprobs 3 --max-context 256 --quiet)
   for model in dense-tied moe; do
     one=$(generate "$small/$model" 1 --exact 2>>"$out/processes.txt") || return 1
     for n in "${counts[@]:1}"; do

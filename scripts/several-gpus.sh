@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # What needs several GPUs: the tests of meshes, all-reduce by size compared with torch.distributed, Mortar by number of devices,
-# and a server. The tests have the failure of a rank. It was written where there is one GPU at most: no figure of it has been published.
+# a server, and a model in several processes, of which one is killed. It was written where there is one GPU at most: no figure of it
+# has been published.
 #
 #   scripts/several-gpus.sh [options]
 #
 # Each step has a time limit and cannot stop the later ones; failures are listed at the end. NVLink multicast stays off.
 #
-#   --only STEPS    only the named steps: build, tests, reduce, exact, mortar, serve (comma-separated)
+#   --only STEPS    only the named steps: build, tests, reduce, exact, mortar, serve, processes
+#                   (comma-separated)
 #   --gpus N        uses the first N GPUs (default: all)
 #   --models LIST   folders with a config.json, or names of bench/mortar/configs, for the step mortar, which takes random
 #                   weights (default: Qwen3-8B,Qwen3-32B,Qwen3-30B-A3B)
 #   --build DIR     uses an existing build folder instead of building (release preset, TESSERA_BUILD_GPU_CHECK=ON)
 #   --prefix DIR    looks here first for GoogleTest, nlohmann-json and Boost (CMAKE_PREFIX_PATH)
 #   --out DIR       where the results go (default: build/several-gpus): summary.txt, tests.txt, reduce.jsonl,
-#                   exact.txt, mortar.jsonl, serve.txt
+#                   exact.txt, mortar.jsonl, serve.txt, processes.txt
 #   --device D      cuda (default), or cpu to try this script with ranks on the CPU
 #   --jobs N        compiles N files at a time (default: the processors)
 #   --help          this text
@@ -21,7 +23,7 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-steps=build,tests,reduce,exact,mortar,serve known=$steps gpus='' models=Qwen3-8B,Qwen3-32B,Qwen3-30B-A3B build='' prefix='' out='' device=cuda jobs=''
+steps=build,tests,reduce,exact,mortar,serve,processes known=$steps gpus='' models=Qwen3-8B,Qwen3-32B,Qwen3-30B-A3B build='' prefix='' out='' device=cuda jobs=''
 while [ $# -gt 0 ]; do
   case $1 in
     --only) steps=${2:?--only needs a list of steps}; shift ;;
@@ -149,13 +151,79 @@ do_serve() {
   return $code
 }
 
+# in_processes <n> <words of mortar>: a process for each rank, with the variables of torchrun; mpirun starts those without GPUs. The
+# exit code of each is a line of ranks.txt, the output of rank 0 that of the function.
+in_processes() {
+  local n=$1 rank port=$((20000 + RANDOM % 20000)) all=()
+  shift
+  # shellcheck disable=SC2016
+  local one='"$@"; code=$?; echo "${RANK:-$OMPI_COMM_WORLD_RANK} $code" >>"$0"; exit $code'
+  : >"$out/ranks.txt"
+  if [ "$device" = cpu ]; then
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe --enable-recovery -n "$n" sh -c "$one" "$out/ranks.txt" "$mortar" "$@" --device cpu
+    return
+  fi
+  for ((rank = 0; rank < n; ++rank)); do
+    RANK=$rank WORLD_SIZE=$n LOCAL_RANK=$rank LOCAL_WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+      sh -c "$one" "$out/ranks.txt" "$mortar" "$@" --device cuda </dev/null &
+    all+=($!)
+  done
+  wait "${all[@]}"
+}
+
+# In the exact mode, several processes give the text of one device. A server of several processes answers; when the process of its last
+# rank is killed in the middle of an answer, that answer ends with an error, and all others with 1.
+do_processes() {
+  local model n code=0 one begin pid port=$((20000 + RANDOM % 20000)) words
+  if [ "$device" = cpu ] && ! command -v mpirun >/dev/null; then echo "skipped: no mpirun" >"$out/processes.txt"; return 0; fi
+  words=(--exact --prompt-ids "5,9,14,3,8,20" --max-tokens 40 --ignore-eos --temperature 1 --seed 7 --logprobs 3 --max-context 256 --quiet)
+  for model in dense-tied moe; do
+    one=$(generate "$small/$model" 1 --exact 2>>"$out/processes.txt") || return 1
+    for n in "${counts[@]:1}"; do
+      [ "$n" -le 4 ] || continue
+      if [ "$(in_processes "$n" generate "$small/$model" "${words[@]}" --tensor-parallel "$n" 2>>"$out/processes.txt")" = "$one" ]; then
+        echo "$model in $n processes: as on one device" >>"$out/processes.txt"
+      else
+        echo "$model in $n processes: DIFFERS" >>"$out/processes.txt" && code=1
+      fi
+    done
+  done
+  n=2
+  rm -rf "$out/long" && cp -r "$small/dense-tied" "$out/long" || return 1
+  sed -i 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 32768/' "$out/long/config.json"
+  in_processes $n serve "$out/long" --tensor-parallel $n --port $port --max-context 32768 --quiet >"$out/processes-serve.txt" 2>&1 &
+  pid=$!
+  for _ in $(seq 600); do curl -sf -o /dev/null "http://127.0.0.1:$port/ready" && break; sleep 0.2; done
+  curl -sN "http://127.0.0.1:$port/v1/completions" -H 'Content-Type: application/json' \
+    -d '{"prompt": [5, 9, 14], "max_tokens": 30000, "ignore_eos": true, "stream": true}' >"$out/processes-answer.txt" &
+  for _ in $(seq 500); do [ -s "$out/processes-answer.txt" ] && break; sleep 0.02; done
+  begin=$(date +%s%N)
+  kill -KILL "$(rank_of_server $((n - 1)) $port)" || code=1
+  wait $pid
+  echo "ms from the end of a process to the end of all: $((($(date +%s%N) - begin) / 1000000)); exit codes by rank: $(sort "$out/ranks.txt" | tr '\n' ' ')" |
+    tee -a "$out/processes.txt"
+  grep -q '"error"' "$out/processes-answer.txt" || { echo "the answer ends without an error" >>"$out/processes.txt" && code=1; }
+  [ "$(sort "$out/ranks.txt" | tr '\n' ' ')" = "0 1 1 137 " ] || code=1
+  return $code
+}
+# rank_of_server <rank> <port>: the process of that rank of the server on that port.
+rank_of_server() {
+  local entry
+  for entry in /proc/[0-9]*; do
+    [ "$(readlink "$entry/exe" 2>/dev/null)" = "$(realpath "$mortar")" ] || continue
+    tr '\0' ' ' <"$entry/cmdline" | grep -q -- "--port $2 " || continue
+    tr '\0' '\n' <"$entry/environ" | grep -qxE "(RANK|OMPI_COMM_WORLD_RANK)=$1" && basename "$entry" && return
+  done
+  return 1
+}
+
 first=$device && [ "$device" = cpu ] || first=cuda:0
 if wanted build; then
   say "building"
   if do_build; then record build ok ""; else record build FAILED "see build.txt"; tail -n 20 "$out/build.txt"; exit 1; fi
 fi
 mortar=$build/mortar/mortar
-for step in tests reduce exact mortar serve; do
+for step in tests reduce exact mortar serve processes; do
   wanted $step || continue
   say "$step"
   start=$SECONDS

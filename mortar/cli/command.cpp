@@ -281,9 +281,9 @@ int run_program(std::span<const std::string> words) {
     return finish(name, arguments.flag("--help") ? kDone : command->run(arguments));
   } catch (const UsageError& error) {
     return print(stderr, name + ": " + error.what() + "\n" + name + " --help has the options\n", kWrongUsage);
-  } catch (const Interrupted&) { return kInterrupted; } catch (const std::exception& error) {
-    return print(stderr, name + ": " + message_of(error) + "\n", kFailed);
-  }
+  } catch (const Followed&) { return kDone; } catch (const Interrupted&) {
+    return kInterrupted;
+  } catch (const std::exception& error) { return print(stderr, name + ": " + message_of(error) + "\n", kFailed); }
 }
 
 }  // namespace mortar::cli

@@ -46,8 +46,8 @@ inline constexpr Option kModelOptions[] = {
     {"--max-context", "N", "tokens of the longest sequence (default: what the model and the memory allow)"},
     {"--batch-size", "N", "sequences at a time (default: chosen by the command)"},
     {"--kv-dtype", "TYPE", "element type of the KV cache: bf16 or f8", "bf16"},
-    {"--tensor-parallel", "N", "devices that compute the model together: GPUs from --device on, or ranks on the CPU",
-     "1"},
+    {"--tensor-parallel", "N",
+     "devices that compute the model together: GPUs from --device on, ranks on the CPU, or processes of mpirun", "1"},
     {"--exact", nullptr, "results depend neither on other requests nor on the number of devices; slower"},
     {"--random-weights", "SEED", "makes weights on the device instead of reading them; config.json is enough"},
 };
@@ -94,6 +94,11 @@ class Registration {
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+/// This process has followed rank 0 of several to its end: the program ends with kDone and prints nothing.
+class Followed : public std::exception {
+ public:
+  const char* what() const noexcept override { return "followed rank 0 to its end"; }
 };
 /// The user pressed Ctrl-C while it was counted (interrupt.hpp): the program ends with kInterrupted and prints nothing
 /// more.

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "mortar/progress.hpp"
+#include "processes.hpp"
 #include "tessera/runtime/device.hpp"
 
 namespace mortar::cli {
@@ -42,11 +43,10 @@ ModelOptions model_options(const Arguments& arguments, std::int64_t batch) {
 
 Model open_model(const Arguments& arguments, std::int64_t batch, std::int64_t prefill_tokens) {
   ModelOptions options = model_options(arguments, batch);
-  if (options.device) tessera::set_default_device(*options.device);  // so that nothing asks for another one
   options.prefill_tokens = prefill_tokens;
   ProgressBar bar(stderr, arguments.quiet());
   options.progress = std::ref(bar);
-  Model model = load(arguments.positional(0), options);
+  Model model = load_and_follow(arguments, options);
   report(arguments, "%s", plan_text(model.plan).c_str());
   return model;
 }

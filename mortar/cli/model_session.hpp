@@ -12,7 +12,7 @@
 namespace mortar::cli {
 
 /// Loads the model of the first positional argument for `batch` sequences (--batch-size wins) and shows the memory plan
-/// and the progress on standard error.
+/// and the progress on standard error. A process of rank 1 or later does not return from it (processes.hpp).
 Model open_model(const Arguments& arguments, std::int64_t batch, std::int64_t prefill_tokens = kDefaultPrefill);
 /// What the common options say; warnings go to standard error. Throws UsageError for wrong values. `arguments` must
 /// outlive the result.

@@ -17,6 +17,7 @@
 #include "model_session.hpp"
 #include "mortar/progress.hpp"
 #include "mortar/server.hpp"
+#include "processes.hpp"
 
 namespace mortar::cli {
 namespace THIS_FILE {
@@ -147,13 +148,12 @@ void warm_up(Engine& engine, const Arguments& arguments) {
 Engine open_engine(const Arguments& arguments) {
   ModelOptions options = model_options(arguments, 1);
   options.max_batch = 1;
-  if (options.device) tessera::set_default_device(*options.device);
   ProgressBar bar(stderr, arguments.quiet());
   options.progress = [&bar](const LoadProgress& progress) {
     if (endings > 0) throw Interrupted();
     bar(progress);
   };
-  Model model = load(arguments.positional(0), options);
+  Model model = load_and_follow(arguments, options);
   report(arguments, "%s", plan_text(model.plan).c_str());
   const EngineOptions chosen = engine_options(arguments, model);
   const bool compiles = model.device.kind() == tessera::DeviceKind::Cuda && !arguments.flag("--no-warm-up");
@@ -174,6 +174,11 @@ int run(const Arguments& arguments) {
   if (const char* port = std::getenv("MORTAR_PORT"); port != nullptr && is_service_address(port))
     report(arguments, "mortar serve: MORTAR_PORT is %s, which Kubernetes makes of a Service: it is ignored\n", port);
   ServerOptions options = server_options(arguments);
+  if (is_follower()) {
+    // A launcher may send signals to all processes: rank 0 gives the last answers first, for which it needs this one.
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::signal(signal, SIG_IGN);
+    (void)open_engine(arguments);  // throws Followed
+  }
   options.ready = [](const std::string& line) { put(stdout, line + "\n"); };
   options.note = [](const std::string& line) { std::fprintf(stderr, "mortar serve: %s\n", line.c_str()); };
   options.hung = [] { _exit(kFailed); };  // a thread is stuck: nothing can be torn down

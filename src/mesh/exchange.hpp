@@ -27,6 +27,8 @@ class Exchange {
   virtual void receive(int member, std::span<std::byte> bytes) = 0;
   /// The members with the same colour, numbered by their number here. All members call it.
   virtual std::shared_ptr<Exchange> split(int colour) = 0;
+  /// Another exchange of all members, who wait for each other without a limit in it. All members call it.
+  virtual std::shared_ptr<Exchange> companion() = 0;
   /// Ends calls in flight and later ones with this failure, on all members as far as that is possible. From any thread.
   virtual void abort(const GroupFailure& failure) noexcept = 0;
 };

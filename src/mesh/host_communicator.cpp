@@ -166,6 +166,11 @@ class HostCommunicator final : public Communicator {
     return host_communicator(line_->exchange().split(colour), line_->ranks_each());
   }
 
+  std::shared_ptr<Communicator> companion(SourceLocation where) override {
+    line_->throw_if_failed("a companion of a mesh", where);
+    return host_communicator(line_->exchange().companion(), line_->ranks_each());
+  }
+
   void abort(const GroupFailure& failure) noexcept override { line_->fail(failure); }
   std::optional<GroupFailure> failure() const override { return line_->failure(); }
 

@@ -11,12 +11,13 @@
 
 #include "mesh/environment.hpp"
 #include "mesh/exchange.hpp"
+#include "mesh/group_watch.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/mpi_exchange.hpp"
 #include "mesh/nccl_communicator.hpp"
-#include "mesh/watch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/mesh/processes.hpp"
 #include "tessera/mesh/thread_meshes.hpp"
 #include "tessera/runtime/cuda.hpp"
 
@@ -128,8 +129,10 @@ Joined join_cpus(const mesh::ProcessRanks& ranks, SourceLocation where) {
 }
 
 /// Ends the communicators when a process of the group ends or stops.
-std::shared_ptr<void> watch_over(const mesh::ProcessRanks& ranks, const mesh::MeetingPoint& meeting, int timeout_ms,
-                                 std::vector<std::weak_ptr<mesh::Communicator>> communicators, SourceLocation where) {
+std::shared_ptr<mesh::GroupWatch> watch_over(const mesh::ProcessRanks& ranks, const mesh::MeetingPoint& meeting,
+                                             int timeout_ms,
+                                             const std::vector<std::shared_ptr<mesh::Communicator>>& communicators,
+                                             SourceLocation where) {
   mesh::WatchOptions options;
   options.address = meeting.address;
   options.port = meeting.watch_port;
@@ -137,11 +140,10 @@ std::shared_ptr<void> watch_over(const mesh::ProcessRanks& ranks, const mesh::Me
   options.size = ranks.size;
   options.start_ms = timeout_ms;
   options.progress_ms = timeout_ms;
-  const auto end = [communicators = std::move(communicators)](const mesh::GroupFailure& failure) {
-    for (const auto& weak : communicators)
-      if (const auto communicator = weak.lock()) communicator->abort(failure);
-  };
-  return std::make_shared<mesh::Watch>(options, end, where);
+  auto watch = std::make_shared<mesh::GroupWatch>();
+  for (const auto& communicator : communicators) watch->add(communicator);
+  watch->start(options, where);
+  return watch;
 }
 
 /// The axes, with what they leave open filled in.
@@ -213,6 +215,30 @@ std::vector<Mesh> mesh::thread_meshes(const std::vector<Device>& devices, int ti
   return all;
 }
 
+mesh::ProcessRank mesh::process_rank(SourceLocation) {
+  const auto ranks = ranks_of_environment();
+  return ranks ? ProcessRank{ranks->launcher, ranks->rank, ranks->size} : ProcessRank{};
+}
+
+mesh::Step::Step(const Mesh& mesh) noexcept : mesh_(mesh) {
+  if (GroupWatch* const watch = mesh_.state().watch().get()) watch->begin_step();
+}
+mesh::Step::~Step() {
+  if (GroupWatch* const watch = mesh_.state().watch().get()) watch->end_step();
+}
+
+Mesh mesh::companion(const Mesh& mesh, SourceLocation where) {
+  auto communicator = mesh.state().communicator().companion(where);
+  std::vector<Stream> streams;
+  for (const Stream& stream : mesh.state().streams()) streams.emplace_back(stream.device(), where);
+  const std::shared_ptr<GroupWatch>& watch = mesh.state().watch();
+  if (watch) watch->add(communicator);
+  auto state = std::make_shared<tessera::detail::MeshState>(std::move(communicator), std::move(streams),
+                                                            tessera::detail::MeshState::Grid{});
+  state->keep(watch, false);
+  return Mesh(std::move(state));
+}
+
 Mesh Mesh::of_this_process(SourceLocation where) {
   const std::vector<Device> gpus = usable_gpus();
   return gpus.empty() ? cpu(1, where) : of(gpus, where);
@@ -226,7 +252,7 @@ Mesh Mesh::from_environment(MeshAxes axes, SourceLocation where) {
   }
   axes = complete(axes, ranks->size, where);
   Joined world = default_device(where).kind() == DeviceKind::Cpu ? join_cpus(*ranks, where) : join_gpus(*ranks, where);
-  std::vector<std::weak_ptr<mesh::Communicator>> watched{world.communicator};
+  std::vector<std::shared_ptr<mesh::Communicator>> watched{world.communicator};
   const std::shared_ptr<mesh::Communicator> all = world.communicator;  // until its parts have been made
   detail::MeshState::Grid grid;
   if (axes.replica > 1) {  // neighbours split tensors, because they are most often on one machine
@@ -239,7 +265,7 @@ Mesh Mesh::from_environment(MeshAxes axes, SourceLocation where) {
   auto state =
       std::make_shared<detail::MeshState>(std::move(world.communicator), std::move(world.streams), std::move(grid));
   if (ranks->size > 1)
-    state->keep(watch_over(*ranks, world.meeting, mesh::nccl_options().timeout_ms, std::move(watched), where));
+    state->keep(watch_over(*ranks, world.meeting, mesh::nccl_options().timeout_ms, watched, where), true);
   return Mesh(std::move(state));
 }
 

@@ -132,6 +132,11 @@ std::string Mesh::to_string() const {
 void Mesh::abort(const std::string& reason) const noexcept {
   try {
     state_->communicator().abort({first_rank(), reason});
+    if (!state_->reports()) return;
+    // A communicator that has ended tells no other process why, nor any at all over NCCL. What another rank has done is
+    // that rank's to report.
+    const auto failure = state_->communicator().failure();
+    if (failure && (failure->rank < 0 || is_local(failure->rank))) state_->watch()->report(reason);
   } catch (...) {  // no memory for the text: the group ends without it
     state_->communicator().abort({});
   }

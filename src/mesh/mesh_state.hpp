@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "mesh/group_watch.hpp"
 #include "tessera/mesh/communicator.hpp"
 #include "tessera/mesh/mesh.hpp"
 
@@ -20,8 +21,14 @@ class MeshState {
   mesh::Communicator& communicator() const noexcept { return *communicator_; }
   const std::vector<Stream>& streams() const noexcept { return streams_; }
   const Grid& grid() const noexcept { return grid_; }
-  /// Kept as long as the mesh: what watches its processes.
-  void keep(std::shared_ptr<void> watch) noexcept { watch_ = std::move(watch); }
+  /// What watches the processes of the mesh, kept as long as it; null where there is one process.
+  /// `reports`: an abort of this mesh is told to the other processes, rather than one of the mesh that it accompanies.
+  void keep(std::shared_ptr<mesh::GroupWatch> watch, bool reports) noexcept {
+    watch_ = std::move(watch);
+    reports_ = reports;
+  }
+  const std::shared_ptr<mesh::GroupWatch>& watch() const noexcept { return watch_; }
+  bool reports() const noexcept { return reports_ && watch_ != nullptr; }
   /// The mesh of across_replicas(), made once.
   Mesh across(SourceLocation where);
 
@@ -31,7 +38,8 @@ class MeshState {
   Grid grid_;
   std::mutex mutex_;
   std::shared_ptr<MeshState> across_;
-  std::shared_ptr<void> watch_;  // ends first
+  bool reports_ = false;
+  std::shared_ptr<mesh::GroupWatch> watch_;  // ends first
 };
 
 /// Ranks of this process whose data the host moves. Throws MeshError unless there are 1 to 4096.

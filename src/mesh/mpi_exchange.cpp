@@ -181,14 +181,20 @@ class MpiExchange final : public Exchange {
     complete(requests);
   }
   /// MPI_Comm_split waits without a limit: the members first meet in a call that has one.
-  std::shared_ptr<Exchange> split(int colour) override {
+  std::shared_ptr<Exchange> split(int colour) override { return split(colour, options_); }
+  std::shared_ptr<Exchange> companion() override {
+    MpiOptions options = options_;
+    options.timeout_ms = 0;
+    return split(0, options);
+  }
+  std::shared_ptr<Exchange> split(int colour, const MpiOptions& options) {
     meet();
     MPI_Comm made = MPI_COMM_NULL;
     {
       const auto held = mpi_.lock();
       check(MPI_Comm_split(comm_, colour, me_, &made), -1, "MPI_Comm_split");
     }
-    return std::make_shared<MpiExchange>(mpi_, made, options_);
+    return std::make_shared<MpiExchange>(mpi_, made, options);
   }
   void abort(const GroupFailure& failure) noexcept override {
     if (!fail(failure)) return;

@@ -31,6 +31,7 @@ class ThreadGroup {
         given_(static_cast<std::size_t>(members)) {}
 
   int members() const noexcept { return members_; }
+  int timeout_ms() const noexcept { return timeout_ms_; }
 
   void all_to_all(int me, std::span<const Bytes> to, std::span<const std::span<std::byte>> from) {
     given_[static_cast<std::size_t>(me)] = to;  // read by others until all have left
@@ -66,7 +67,7 @@ class ThreadGroup {
   }
 
   /// The group of the members with this colour, and this member's number in it.
-  std::pair<std::shared_ptr<ThreadGroup>, int> split(int me, int colour) {
+  std::pair<std::shared_ptr<ThreadGroup>, int> split(int me, int colour, int timeout_ms) {
     {
       const std::lock_guard lock(mutex_);
       parts_[colour].members.push_back(me);
@@ -76,7 +77,7 @@ class ThreadGroup {
     {
       const std::lock_guard lock(mutex_);
       Part& part = parts_[colour];
-      if (!part.group) part.group = std::make_shared<ThreadGroup>(static_cast<int>(part.members.size()), timeout_ms_);
+      if (!part.group) part.group = std::make_shared<ThreadGroup>(static_cast<int>(part.members.size()), timeout_ms);
       mine.first = part.group;
       for (const int member : part.members) mine.second += member < me ? 1 : 0;
     }
@@ -185,8 +186,10 @@ class ThreadExchange final : public Exchange {
   }
   void send(int member, Bytes bytes) override { group_->send(me_, member, bytes); }
   void receive(int member, std::span<std::byte> bytes) override { group_->receive(member, me_, bytes); }
-  std::shared_ptr<Exchange> split(int colour) override {
-    auto [group, me] = group_->split(me_, colour);
+  std::shared_ptr<Exchange> split(int colour) override { return split(colour, group_->timeout_ms()); }
+  std::shared_ptr<Exchange> companion() override { return split(0, 0); }
+  std::shared_ptr<Exchange> split(int colour, int timeout_ms) {
+    auto [group, me] = group_->split(me_, colour, timeout_ms);
     return std::make_shared<ThreadExchange>(std::move(group), me);
   }
   void abort(const GroupFailure& failure) noexcept override { group_->abort(failure); }

@@ -41,6 +41,7 @@ class Damaging final : public mesh::Exchange {
   void send(int member, std::span<const std::byte> bytes) override { inner_->send(member, bytes); }
   void receive(int member, std::span<std::byte> bytes) override { inner_->receive(member, bytes); }
   std::shared_ptr<mesh::Exchange> split(int colour) override { return inner_->split(colour); }
+  std::shared_ptr<mesh::Exchange> companion() override { return inner_->companion(); }
   void abort(const mesh::GroupFailure& failure) noexcept override { inner_->abort(failure); }
 
  private:

@@ -4,12 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "api/exact_sum.hpp"
 #include "host/expect_error.hpp"
 #include "mesh/ranks.hpp"
+#include "tessera/mesh/processes.hpp"
 
 namespace tessera {
 namespace THIS_FILE {
@@ -301,6 +304,24 @@ TEST(Mesh, WhatDoesNotFitIsRejectedAndNothingIsLost) {
   EXPECT_ERROR(BorrowError, static_cast<void>(kernel<doubled<64>>(mut(s))), "doubled", "all_gather");
   EXPECT_EQ(values(std::move(gathering).sync()).size(), before.size());
   EXPECT_ERROR(MeshError, static_cast<void>(s.part(4)), "rank 4");
+}
+
+/// Members of a mesh wait for each other up to its limit, those of its companion for any time.
+TEST(Mesh, ACompanionHasTheRanksAndNoLimit) {
+  static constexpr int kLimit = 1'000, kLate = 1'600;  // ms
+  const auto late_barrier = [](const Mesh& mesh) {
+    if (mesh.first_rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(kLate));
+    barrier(mesh).sync();
+  };
+  on_ranks(Mesh::threads(2, Device::cpu(), kLimit), [&](const Mesh& mesh) {
+    const Mesh other = mesh::companion(mesh);
+    EXPECT_FALSE(other == mesh);
+    EXPECT_EQ(other.size(), 2);
+    EXPECT_EQ(other.first_rank(), mesh.first_rank());
+    late_barrier(other);
+    EXPECT_FALSE(other.failure());
+  });
+  EXPECT_ERROR(MeshError, on_ranks(Mesh::threads(2, Device::cpu(), kLimit), late_barrier), "rank 1");
 }
 
 TEST(Mesh, OneRankThatFailsEndsTheOthers) {

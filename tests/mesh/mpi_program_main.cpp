@@ -1,5 +1,6 @@
 // A program over the mesh of the processes that mpirun started, as a user writes it. "program": collectives and
-// launches, against the whole; "grid": two replicas of two ranks.
+// launches, against the whole; "grid": two replicas of two ranks. "other-version": a rank whose first message is not
+// that of this version (Mesh::check_links), until the others have ended the group.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -55,6 +56,14 @@ int run_grid() {
   return 0;
 }
 
+int run_other_version() {
+  const Mesh mesh = Mesh::from_environment();
+  while (true) {
+    auto version = full<i64>({mesh.size()}, 1, axis<0>, mesh).sync();
+    (void)all_gather(std::move(version)).sync().part(mesh.first_rank());
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -62,6 +71,7 @@ int main(int argc, char** argv) {
   try {
     if (mode == "program") return run_program();
     if (mode == "grid") return run_grid();
+    if (mode == "other-version") return run_other_version();
   } catch (const Error& e) { std::fprintf(stderr, "%s\n", e.what()); }
   return 1;
 }

@@ -46,6 +46,7 @@ class Failing final : public mesh::Exchange {
   void send(int member, std::span<const std::byte> bytes) override { count(), inner_->send(member, bytes); }
   void receive(int member, std::span<std::byte> bytes) override { count(), inner_->receive(member, bytes); }
   std::shared_ptr<mesh::Exchange> split(int colour) override { return inner_->split(colour); }
+  std::shared_ptr<mesh::Exchange> companion() override { return inner_->companion(); }
   void abort(const mesh::GroupFailure& failure) noexcept override { inner_->abort(failure); }
 
  private:

@@ -11,12 +11,19 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "mesh/group_watch.hpp"
+#include "mesh/mesh_state.hpp"
 #include "mesh/watch.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/mesh/mesh.hpp"
+#include "tessera/mesh/processes.hpp"
 
 namespace tessera::mesh {
 namespace THIS_FILE {
@@ -292,6 +299,108 @@ TEST(MeshWatch, APortInUseAndForeignProcessesAreReported) {
   const Descriptor stranger = connect_to("127.0.0.1", group.port, 100, why);
   if (stranger) send(stranger.get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
   group.expect_ends(1, "rank 1: has not connected within 0.7 s", milliseconds(5000));
+}
+
+/// A communicator that tells no other process anything, as NCCL's.
+class Alone final : public Communicator {
+ public:
+  explicit Alone(int rank) : rank_(rank) {}
+  int size() const noexcept override { return 2; }
+  int first() const noexcept override { return rank_; }
+  int locals() const noexcept override { return 1; }
+  const char* name() const noexcept override { return "alone"; }
+  void enqueue(const CollectiveCall&) override {}
+  std::shared_ptr<Communicator> split(int, SourceLocation) override { return nullptr; }
+  void abort(const GroupFailure& failure) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = failure;
+  }
+  std::optional<GroupFailure> failure() const override {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  const int rank_;
+  mutable std::mutex mutex_;
+  std::optional<GroupFailure> failure_;
+};
+
+/// Two ranks that only their watches connect.
+struct Pair {
+  explicit Pair(int progress_ms = 0) {
+    for (const int rank : {0, 1}) {
+      communicators.push_back(std::make_shared<Alone>(rank));
+      auto watch = std::make_shared<GroupWatch>();
+      watch->add(communicators.back());
+      watches.push_back(watch);
+    }
+    const auto start = [port = free_port(), progress_ms, this](int rank) {
+      WatchOptions options{.address = "127.0.0.1", .port = port, .rank = rank, .size = 2};
+      options.progress_ms = progress_ms, options.beat_ms = 50;
+      watches[static_cast<std::size_t>(rank)]->start(options, {});
+    };
+    std::thread other(start, 1);
+    start(0);
+    other.join();
+    for (const std::size_t rank : {0, 1}) {
+      auto state = std::make_shared<tessera::detail::MeshState>(
+          communicators[rank], std::vector<Stream>{Stream(Device::cpu())}, tessera::detail::MeshState::Grid{});
+      state->keep(std::exchange(watches[rank], nullptr), true);
+      meshes.emplace_back(std::move(state));
+    }
+  }
+  ~Pair() { meshes.pop_back(); }  // rank 0 stays until the other has left
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+  std::string failure_of(std::size_t rank) const {
+    const auto limit = Clock::now() + kLimit;
+    while (!meshes[rank].failure() && Clock::now() < limit) std::this_thread::sleep_for(milliseconds(5));
+    return meshes[rank].failure().value_or("");
+  }
+
+  std::vector<std::shared_ptr<Alone>> communicators;
+  std::vector<std::shared_ptr<GroupWatch>> watches;
+  std::vector<Mesh> meshes;
+};
+
+/// The communicator notices that its rank has failed; its thread knows the cause.
+TEST(MeshWatch, AFailureOfACommunicatorIsToldToTheOthers) {
+  for (const int rank : {0, 1}) {
+    for (const int known : {rank, -1}) {
+      const Pair pair;
+      const auto own = static_cast<std::size_t>(rank);
+      pair.communicators[own]->abort({known, "what it was to pass on has failed"});
+      EXPECT_FALSE(pair.meshes[1 - own].failure());
+      pair.meshes[own].abort("no memory is left");
+      EXPECT_EQ(pair.failure_of(1 - own), "rank " + std::to_string(rank) + ": no memory is left");
+    }
+  }
+}
+
+/// A process lives, and does not come to a step of the others.
+TEST(MeshWatch, AProcessThatDoesNotComeToAStepIsNamed) {
+  for (const std::size_t missing : {0U, 1U}) {
+    const Pair pair(400);
+    { const Step first(pair.meshes[0]), second(pair.meshes[1]); }
+    std::this_thread::sleep_for(milliseconds(800));
+    EXPECT_FALSE(pair.meshes[0].failure()) << "between two steps it may be idle";
+    const Step next(pair.meshes[1 - missing]);
+    const std::string expected =
+        "rank " + std::to_string(missing) + ": the rank makes no progress for 0.4 s while others wait for it";
+    EXPECT_EQ(pair.failure_of(0), expected);
+    EXPECT_EQ(pair.failure_of(1), expected);
+  }
+}
+
+TEST(MeshWatch, WhatAnotherRankDidIsNotReported) {
+  const Pair pair;
+  pair.communicators[1]->abort({0, "no memory is left"});
+  pair.meshes[1].abort("rank 0: no memory is left");
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_FALSE(pair.meshes[0].failure()) << "rank 0 says so itself";
+  pair.meshes[0].abort("no memory is left");
+  EXPECT_EQ(pair.failure_of(0), "rank 0: no memory is left");
 }
 
 }  // namespace THIS_FILE

@@ -21,9 +21,9 @@ def use(mortar, models, templates):
     MORTAR, MODELS, TEMPLATES = (pathlib.Path(p).resolve() for p in (mortar, models, templates))
 
 
-def make_model(folder, template="qwen3.jinja"):
-    """The small checkpoint with a published chat template."""
-    shutil.copytree(MODELS / "dense-untied", folder, ignore=shutil.ignore_patterns("golden"))
+def make_model(folder, template="qwen3.jinja", name="dense-untied"):
+    """A small checkpoint with a published chat template."""
+    shutil.copytree(MODELS / name, folder, ignore=shutil.ignore_patterns("golden"))
     shutil.copy(TEMPLATES / template, folder / "chat_template.jinja")
     config = json.loads((folder / "config.json").read_text()) | {"max_position_embeddings": 4096}  # its tokens are short
     (folder / "config.json").write_text(json.dumps(config))

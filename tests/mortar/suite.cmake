@@ -90,6 +90,18 @@ if(TARGET mortar_server)
                                          ${CMAKE_CURRENT_LIST_DIR}/data/models ${CMAKE_CURRENT_LIST_DIR}/data/templates $<TARGET_FILE:null_driver>)
     set_tests_properties(mortar.warm_up PROPERTIES LABELS "tools+tileiras" SKIP_RETURN_CODE 77)
   endif()
+  # One model in several processes, which mpirun starts and the test kills.
+  if(mortar_python)
+    if(TESSERA_MPIEXEC)
+      add_test(NAME mortar.processes COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/processes_test.py $<TARGET_FILE:mortar_command>
+                                             ${CMAKE_CURRENT_LIST_DIR}/data/models ${CMAKE_CURRENT_LIST_DIR}/data/templates
+                                             ${TESSERA_MPIEXEC} $<TARGET_FILE:mpi_program_main>)
+      set_tests_properties(mortar.processes PROPERTIES LABELS mpi TIMEOUT 900 PROCESSORS 2)
+    else()
+      add_test(NAME mortar.processes COMMAND ${CMAKE_COMMAND} -E echo "skipped: mpirun was not found (apt-get install libopenmpi-dev openmpi-bin)")
+      set_tests_properties(mortar.processes PROPERTIES LABELS mpi SKIP_REGULAR_EXPRESSION "mpirun was not found")
+    endif()
+  endif()
   # The page in Chromium, and the files of mortar/deploy with the programs that read them: skipped where these are not installed.
   foreach(part IN ITEMS page proxy)
     if(mortar_python)

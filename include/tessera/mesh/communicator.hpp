@@ -77,6 +77,9 @@ class Communicator {
   /// A group of the ranks with the same colour, numbered by their rank in this one; called by all members with the
   /// colours of their local ranks, which have to be equal.
   virtual std::shared_ptr<Communicator> split(int colour, SourceLocation where) = 0;
+  /// Another group of all ranks, whose calls do not mix with those of this one, and in which members wait for each
+  /// other without a limit of time; called by all members. Without an implementation: split(0), with its limits.
+  virtual std::shared_ptr<Communicator> companion(SourceLocation where) { return split(0, where); }
   /// Ends the group: calls in flight and all later ones fail on every member, with this reason. Callable from any
   /// thread, never blocks for long; the first reason counts.
   virtual void abort(const GroupFailure& failure) noexcept = 0;

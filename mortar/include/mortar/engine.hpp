@@ -198,4 +198,10 @@ class Engine {
   std::unique_ptr<State> state_;
 };
 
+/// For the processes of rank 1 or later, instead of an Engine: makes the calls of rank 0's engine on the ranks of this
+/// process, and returns when that has ended. Throws RanksError with the rank and the cause when the group ends, what a
+/// call throws here, CapacityError if the KV cache does not fit, ModelError if rank 0 has another model or other
+/// options, RequestError for a model of one process or of rank 0.
+void follow(Model model);
+
 }  // namespace mortar

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@
 
 namespace mortar {
 
+/// What the processes of a group say to each other (model/messages.hpp).
+class Messages;
+
 /// What a rank of tensor parallelism has: one thread of this process drives it.
 struct ModelPart {
   tessera::Mesh mesh;  ///< this rank is the only local one
@@ -30,10 +34,12 @@ struct Model {
   GenerationConfig generation;
   std::optional<Tokenizer> tokenizer;               ///< none with random weights in a folder without tokenizer.json
   Weights weights;                                  ///< empty if there are parts
-  tessera::Device device = tessera::Device::cpu();  ///< of the first rank
-  std::vector<ModelPart> parts;                     ///< of each rank, in order; none: one device has the model
-  bool exact = false;                               ///< ModelOptions::exact
-  MemoryPlan plan;                                  ///< of each rank: the context and batch that were planned for
+  tessera::Device device = tessera::Device::cpu();  ///< of this process's first rank
+  std::vector<ModelPart> parts;                     ///< of this process's ranks, in order; none: one device has all
+  /// Where ranks are in several processes: an Engine of rank 0 drives the others, which follow() it.
+  std::shared_ptr<Messages> messages;
+  bool exact = false;  ///< ModelOptions::exact
+  MemoryPlan plan;     ///< of each rank: the context and batch that were planned for
   KvType kv_type = KvType::Bf16;
 };
 
@@ -50,14 +56,16 @@ struct ModelOptions {
   std::int64_t tensor_parallel = 1;
   /// Tokens and logits do not depend on what else is computed, nor on the number of devices: bit for bit. Slower.
   bool exact = false;
-  /// The ranks, one local rank each, instead of tensor_parallel: Mesh::threads(). All in this process.
+  /// The ranks, one local rank each, instead of tensor_parallel: all of them in this process (Mesh::threads()), or this
+  /// process's one of a mesh of several processes (Mesh::from_environment()), which all load the same model.
   std::vector<tessera::Mesh> meshes = {};
   OnWarning warning = {};  ///< called before weights are loaded, for each warning of Checkpoint::verify
 };
 
 /// Reads the model in `folder`. Throws ModelError for files that are not as they should be, CapacityError if the model
 /// does not fit the device, RequestError for options that it cannot have (a context beyond the model's, an FP8 cache, a
-/// number of devices that cannot share it); all before anything is allocated on it.
+/// number of devices that cannot share it); all before anything is allocated on it. Of several processes, an error in
+/// one ends the group with its text; the others throw RanksError or MeshError.
 Model load(const std::string& folder, const ModelOptions& options = {});
 
 }  // namespace mortar

@@ -104,7 +104,7 @@ std::int64_t Engine::State::page_count() const {
   const MemoryPlan& plan = model.plan;
   const std::int64_t activations =
       activation_bytes(model.config, options.prefill_tokens, options.max_batch,
-                       {0, std::max<std::int64_t>(1, std::ssize(model.parts)), model.exact});
+                       {0, model.parts.empty() ? 1 : model.parts[0].mesh.size(), model.exact});
   const std::int64_t left =
       std::max<std::int64_t>(0, plan.available - plan.weights.total() - activations - plan.reserve);
   const std::int64_t fit = std::min(left / plan.kv_per_token / kPage * kPage, kMostKvTokens);

@@ -107,6 +107,16 @@ void Engine::State::send(std::vector<Thrown>& thrown) {
   }
 }
 
+/// Another process may end the group while there is nothing to do.
+void Engine::State::wait_for_requests(const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kBetween{100};
+  if (!runner.has_processes()) {
+    mailbox.wait(stop);
+    return;
+  }
+  while (!stop.stop_requested() && !mailbox.wait(kBetween)) runner.throw_if_ended();
+}
+
 void Engine::State::serve(const std::stop_token& stop) {
   constexpr int kTries = 2, kRounds = 2;  // of a step, and of steps whose sequences have failed
   int failures = 0;
@@ -117,7 +127,7 @@ void Engine::State::serve(const std::stop_token& stop) {
       failures = 0;
       for (const Thrown& t : thrown)
         if (t.by && mailbox.cancel(t.by->id, "its function has thrown")) open_letters_now();
-      if (!worked) mailbox.wait(stop);
+      if (!worked) wait_for_requests(stop);
     } catch (const std::exception& error) {
       const Guard guard(*this);
       ++failures;

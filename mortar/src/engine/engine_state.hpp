@@ -98,6 +98,7 @@ struct Engine::State {
   Token last_token(Sequence& s, FinishReason reason, std::string why) const;
   /// Calls functions with the tokens of the outbox.
   void send(std::vector<Thrown>& thrown);
+  void wait_for_requests(const std::stop_token& stop);
   void serve(const std::stop_token& stop);
 
   // Of steps (engine.cpp).

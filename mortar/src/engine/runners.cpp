@@ -9,9 +9,11 @@
 #include <thread>
 #include <utility>
 
+#include "engine/calls.hpp"
 #include "mortar/errors.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/mesh/processes.hpp"
 
 namespace mortar {
 
@@ -63,6 +65,28 @@ Runners::Runners(Model& model, const Numerics& numerics, std::int64_t pages) {
     ranks_.push_back(std::make_unique<Runner>(model, std::move(model.weights), model.device, numerics, pages));
     return;
   }
+  messages_ = model.messages.get();
+  is_first_ = messages_ != nullptr && messages_->is_first();
+  if (messages_ == nullptr) {
+    make_ranks(model, numerics, pages);
+    return;
+  }
+  try {
+    if (is_first_) messages_->send(message_of(StartCall{numerics, pages}).bytes());
+    make_ranks(model, numerics, pages);
+    messages_->meet();
+  } catch (const tessera::MeshError& error) {
+    throw RanksError(model.parts.front().mesh.failure().value_or(error.message()));
+  } catch (const std::exception& error) {
+    const auto* const known = dynamic_cast<const tessera::Error*>(&error);
+    const std::string reason = known != nullptr ? known->message() : error.what();
+    model.parts.front().mesh.abort(reason);
+    messages_->abort(reason);
+    throw;
+  }
+}
+
+void Runners::make_ranks(Model& model, const Numerics& numerics, std::int64_t pages) {
   for (ModelPart& part : model.parts) {
     parallel_.push_back(std::make_unique<Parallel>(parallel_of(model.config, part.mesh, model.exact)));
     ranks_.push_back(
@@ -74,30 +98,35 @@ Runners::Runners(Model& model, const Numerics& numerics, std::int64_t pages) {
 Runners::~Runners() = default;
 
 bool Runners::has_ended() {
+  look_for_failures();
   const std::lock_guard lock(mutex_);
   return ended_;
 }
 
 void Runners::throw_if_ended() {
+  look_for_failures();
   const std::lock_guard lock(mutex_);
   if (ended_) throw RanksError(reason_);
 }
 
 void Runners::fail(std::size_t rank, bool of_mesh, const std::string& text) noexcept {
   const tessera::Mesh& mesh = parallel_[rank]->mesh;
+  const int number = mesh.first_rank();
   try {
     const std::lock_guard lock(mutex_);
     if (!ended_ || (!known_rank_ && !of_mesh)) {
       ended_ = true, known_rank_ = !of_mesh;
+      cause_ = text;
       reason_ = of_mesh ? text
-                        : tessera::concat("rank ", rank, " of ", ranks_.size(), " (",
-                                          mesh.device(static_cast<int>(rank)).name(), ") has failed: ", text);
+                        : tessera::concat("rank ", number, " of ", mesh.size(), " (", mesh.device(number).name(),
+                                          ") has failed: ", text);
     }
   } catch (...) {  // no memory for the text
     const std::lock_guard lock(mutex_);
     ended_ = true;
   }
-  mesh.abort(text);  // the others wait for nothing of it
+  // The others wait for nothing of it. What another one has done is reported when its cause is known.
+  if (!of_mesh || !mesh.failure()) mesh.abort(text);
 }
 
 void Runners::call(std::size_t rank, const std::function<void(std::size_t rank)>& f) noexcept {
@@ -121,11 +150,37 @@ void Runners::each(const std::function<void(std::size_t rank)>& f) {
     });
   call(0, f);
   others.wait();
-  // Where the devices move the data, the work of a group that has ended says nothing.
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+  throw_if_ended();
+}
+
+// Work may fail between two calls, too. Where the devices move the data, the work of a group that has ended says
+// nothing, so the meshes are asked.
+void Runners::look_for_failures() {
+  for (std::size_t rank = 0; rank < parallel_.size(); ++rank)
     if (const auto failure = parallel_[rank]->mesh.failure()) fail(rank, true, *failure);
   ask_for_the_cause();
-  throw_if_ended();
+  report_cause();
+}
+
+void Runners::report_cause() {
+  std::string cause;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_ || std::exchange(reported_, true)) return;
+    cause = cause_;
+  }
+  for (const auto& parallel : parallel_) parallel->mesh.abort(cause);
+  if (messages_ != nullptr) messages_->abort(cause);
+}
+
+void Runners::make(const std::function<MessageWriter()>& message, const std::function<void(std::size_t rank)>& f) {
+  if (messages_ == nullptr) return each(f);
+  const tessera::mesh::Step step(messages_->mesh());  // a process that does not come to it is found by the watch
+  if (is_first_) {
+    throw_if_ended();
+    call(0, [&](std::size_t) { messages_->send(message().bytes()); });
+  }
+  each(f);
 }
 
 void Runners::ask_for_the_cause() {
@@ -139,54 +194,79 @@ void Runners::ask_for_the_cause() {
 
 void Runners::begin(std::int64_t slots, std::int64_t slot, const TokenRange& ids, std::int64_t prompt,
                     const Sampling& sampling) {
-  each([&](std::size_t rank) { ranks_[rank]->begin(slots, slot, ids, prompt, sampling); });
+  make([&] { return message_of_begin(slots, slot, ids, prompt, sampling); },
+       [&](std::size_t rank) { ranks_[rank]->begin(slots, slot, ids, prompt, sampling); });
 }
 
 Runners::Launched Runners::launch(const StepRequest& request, const Launched* before) {
   Launched step;
   step.of_rank_.resize(ranks_.size());
-  each([&](std::size_t rank) {
-    step.of_rank_[rank] = ranks_[rank]->launch(request, before == nullptr ? nullptr : &before->of_rank_[rank]);
-  });
+  step.number_ = ++launched_;
+  make([&] { return message_of_launch(step.number_, before == nullptr ? 0 : before->number_, request); },
+       [&](std::size_t rank) {
+         step.of_rank_[rank] = ranks_[rank]->launch(request, before == nullptr ? nullptr : &before->of_rank_[rank]);
+       });
   return step;
 }
 
 void Runners::choose(Launched& step, std::span<const std::uint32_t> masks) {
-  each([&](std::size_t rank) { ranks_[rank]->choose(step.of_rank_[rank], masks); });
+  make([&] { return message_of(CallKind::Choose).put(step.number_).list(masks); },
+       [&](std::size_t rank) { ranks_[rank]->choose(step.of_rank_[rank], masks); });
 }
 
 Runners::Chosen Runners::finish(Launched&& step) {
   Chosen chosen;
-  each([&](std::size_t rank) {
-    Chosen own = ranks_[rank]->finish(std::move(step.of_rank_[rank]));
-    if (rank == 0) chosen = std::move(own);
-  });
+  make([&] { return message_of(CallKind::Finish).put(step.number_); },
+       [&](std::size_t rank) {
+         Chosen own = ranks_[rank]->finish(std::move(step.of_rank_[rank]));
+         if (rank == 0) chosen = std::move(own);
+       });
   return chosen;
 }
 
 void Runners::drop(Launched&& step) {
-  each([&](std::size_t rank) { ranks_[rank]->drop(std::move(step.of_rank_[rank])); });
+  make([&] { return message_of(CallKind::Drop).put(step.number_); },
+       [&](std::size_t rank) { ranks_[rank]->drop(std::move(step.of_rank_[rank])); });
+}
+
+std::size_t Runners::begin_warm_up(const WarmUpLimits& limits) {
+  warm_up_.resize(ranks_.size());
+  make([&] { return message_of(limits); }, [&](std::size_t rank) { warm_up_[rank] = ranks_[rank]->warm_up(limits); });
+  return warm_up_.front().parts.size();
+}
+
+void Runners::prepare(std::size_t part) {
+  make([&] { return message_of(CallKind::Prepare).put(static_cast<std::uint64_t>(part)); },
+       [&](std::size_t rank) {
+         const std::size_t parts = rank < warm_up_.size() ? warm_up_[rank].parts.size() : 0;
+         if (part >= parts) throw RanksError(tessera::concat("the warm-up has ", parts, " steps, found step ", part));
+         ranks_[rank]->prepare(warm_up_[rank], part);
+       });
 }
 
 void Runners::warm_up(const WarmUpLimits& limits, const std::function<void(std::int64_t, std::int64_t)>& progress) {
-  std::vector<Runner::WarmUp> of_rank(ranks_.size());
-  each([&](std::size_t rank) { of_rank[rank] = ranks_[rank]->warm_up(limits); });
-  const std::size_t parts = of_rank.front().parts.size();
-  bool in_threads = ranks_.size() > 1;
+  const std::size_t parts = begin_warm_up(limits);
+  bool in_threads = !parallel_.empty();
   for (std::size_t part = 0; part < parts; ++part) {
     const auto begin = std::chrono::steady_clock::now();
-    each([&](std::size_t rank) { ranks_[rank]->prepare(of_rank[rank], part); });
+    prepare(part);
     if (!in_threads && std::chrono::steady_clock::now() - begin > limits.compiling) {
-      first().compile_in_threads(of_rank.front(), part + 1, limits.memory);
+      first().compile_in_threads(warm_up_.front(), part + 1, limits.memory);
       in_threads = true;
     }
     if (progress) progress(static_cast<std::int64_t>(part) + 1, static_cast<std::int64_t>(parts));
   }
+  warm_up_.clear();
 }
 
 std::vector<float> Runners::logits(const RowPlan& row) {
+  const auto message = [&] {
+    MessageWriter m = message_of(CallKind::Logits);
+    put_row(m, row);
+    return m;
+  };
   std::vector<float> all;
-  each([&](std::size_t rank) {
+  make(message, [&](std::size_t rank) {
     std::vector<float> own = ranks_[rank]->logits(row);
     if (rank == 0) all = std::move(own);
   });
@@ -194,8 +274,13 @@ std::vector<float> Runners::logits(const RowPlan& row) {
 }
 
 std::vector<float> Runners::log_likelihoods(const RowPlan& row, std::span<const TokenId> next) {
+  const auto message = [&] {
+    MessageWriter m = message_of(CallKind::LogLikelihoods);
+    put_row(m, row);
+    return m.list(next);
+  };
   std::vector<float> all;
-  each([&](std::size_t rank) {
+  make(message, [&](std::size_t rank) {
     std::vector<float> own = ranks_[rank]->log_likelihoods(row, next);
     if (rank == 0) all = std::move(own);
   });

@@ -131,8 +131,10 @@ std::int64_t nearest(const ModelSpec& spec, std::int64_t ranks) {
 }
 
 [[noreturn]] void reject(const ModelSpec& spec, const TensorRow& row, const std::string& problem, std::int64_t ranks) {
-  throw RequestError(concat(row.name, kWeight, ": ", problem, ". The nearest number of ranks that works is ",
-                            nearest(spec, ranks), "."));
+  std::int64_t layer = 0;
+  while (layer + 1 < spec.layers && !has_tensor(spec, row, layer)) ++layer;
+  throw RequestError(concat(module_name(row, layer, 0), kWeight, ": ", problem,
+                            ". The nearest number of ranks that works is ", nearest(spec, ranks), "."));
 }
 
 }  // namespace

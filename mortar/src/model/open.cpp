@@ -3,25 +3,35 @@
 #include <atomic>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "files/shard.hpp"
+#include "model/agreement.hpp"
 #include "model/decoder.hpp"
+#include "model/messages.hpp"
 #include "mortar/checkpoint.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/model.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/mesh/processes.hpp"
 #include "tessera/mesh/thread_meshes.hpp"
 
 namespace mortar {
 namespace {
+
+/// This is one rank of several processes.
+bool of_processes(const std::vector<tessera::Mesh>& meshes) {
+  return meshes.size() == 1 && meshes[0].local_ranks() == 1 && meshes[0].size() > 1;
+}
 
 /// The ranks that were requested; none: one device. Throws RequestError, MeshError, DeviceError.
 std::vector<tessera::Mesh> meshes_of(const ModelOptions& options, tessera::Device first) {
   constexpr std::int64_t kMost = 64;
   if (options.tensor_parallel < 1 || options.tensor_parallel > kMost)
     throw RequestError(tessera::concat("tensor_parallel: expected 1 to ", kMost, ", found ", options.tensor_parallel));
+  if (of_processes(options.meshes)) return options.meshes;
   for (std::size_t i = 0; i < options.meshes.size(); ++i) {
     const tessera::Mesh& mesh = options.meshes[i];
     if (mesh.size() != std::ssize(options.meshes) || mesh.local_ranks() != 1 ||
@@ -36,6 +46,27 @@ std::vector<tessera::Mesh> meshes_of(const ModelOptions& options, tessera::Devic
   return tessera::mesh::thread_meshes(devices);
 }
 
+/// Mesh::check_links of all ranks, each on a thread of its own. The first error is thrown.
+void check_links(const std::vector<tessera::Mesh>& meshes) {
+  std::vector<std::exception_ptr> errors(meshes.size());
+  {
+    std::vector<std::jthread> threads;
+    try {
+      for (std::size_t i = 0; i < meshes.size(); ++i)
+        threads.emplace_back([&, i] {
+          try {
+            meshes[i].check_links();
+          } catch (...) { errors[i] = std::current_exception(); }
+        });
+    } catch (...) {  // the ranks before this one do not wait for it
+      for (const tessera::Mesh& mesh : meshes) mesh.abort("no thread can be started");
+      throw;
+    }
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
 /// Loads the weights of all ranks at once, each on a thread of its own; the first rank's, with its progress, on this
 /// one. The first error ends the loading of all, and is thrown.
 std::vector<ModelPart> load_parts(const std::vector<tessera::Mesh>& meshes, bool exact, const LoadOptions& options,
@@ -43,16 +74,17 @@ std::vector<ModelPart> load_parts(const std::vector<tessera::Mesh>& meshes, bool
   struct Ended {};
   std::vector<ModelPart> parts;
   for (std::size_t i = 0; i < meshes.size(); ++i)
-    parts.push_back({meshes[i], meshes[i].device(static_cast<int>(i)), {}});
+    parts.push_back({meshes[i], meshes[i].device(meshes[i].first_rank()), {}});
   std::atomic<bool> ended{false};
   std::mutex mutex;
   std::exception_ptr error;
   const auto load_one = [&](std::size_t i) noexcept {
     try {
       LoadOptions own = options;
-      own.ranks = {static_cast<std::int64_t>(i), std::ssize(meshes), exact};
+      own.ranks = {meshes[i].first_rank(), meshes[i].size(), exact};
       own.progress = [&, i](const LoadProgress& progress) {
         if (ended) throw Ended();
+        if (const auto failure = meshes[i].failure()) throw RanksError(*failure);
         if (i == 0 && options.progress) options.progress(progress);
       };
       parts[i].weights = weights_of(parts[i].device, own);
@@ -77,10 +109,7 @@ std::vector<ModelPart> load_parts(const std::vector<tessera::Mesh>& meshes, bool
   return parts;
 }
 
-}  // namespace
-
-Model load(const std::string& folder, const ModelOptions& options) {
-  Model model;
+Model load_ranks(const std::string& folder, const ModelOptions& options, Model model) {
   model.folder = folder;
   model.device = !options.meshes.empty() ? options.meshes[0].device(options.meshes[0].first_rank())
                  : options.device        ? *options.device
@@ -98,8 +127,10 @@ Model load(const std::string& folder, const ModelOptions& options) {
   if (!options.random_weights || std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
     model.tokenizer = Tokenizer::load(folder);
   const std::vector<tessera::Mesh> meshes = meshes_of(options, model.device);
+  if (options.meshes.empty() && model.device.kind() == tessera::DeviceKind::Cuda) check_links(meshes);
   model.exact = options.exact;
-  Ranks ranks{0, std::max<std::int64_t>(1, std::ssize(meshes)), options.exact};
+  Ranks ranks{0, 1, options.exact};
+  if (!meshes.empty()) ranks.rank = meshes[0].first_rank(), ranks.ranks = meshes[0].size();
   files::check_ranks(model.config, ranks.ranks);
   PlanRequest request;
   request.device = model.device.name();
@@ -115,6 +146,10 @@ Model load(const std::string& folder, const ModelOptions& options) {
   request.kv_type = options.kv_type;
   request.ranks = ranks;
   model.plan = plan_memory(model.config, request);
+  if (model.messages != nullptr) {
+    const tessera::mesh::Step step(model.messages->mesh());  // all have read what they need in the limit of time
+    check_agreement(*model.messages, properties_of(folder, options, files ? &*files : nullptr));
+  }
   const auto weights_of = [&](tessera::Device device, const LoadOptions& how) {
     return files ? load_weights(model.config, *files, device, how)
                  : random_weights(model.config, *options.random_weights, device, how);
@@ -126,6 +161,33 @@ Model load(const std::string& folder, const ModelOptions& options) {
   else
     model.parts = load_parts(meshes, options.exact, how, weights_of);
   return model;
+}
+
+}  // namespace
+
+Model load(const std::string& folder, const ModelOptions& options) {
+  if (!of_processes(options.meshes)) return load_ranks(folder, options, {});
+  const tessera::Mesh& mesh = options.meshes[0];
+  mesh.check_links();
+  Model model;
+  model.messages = std::make_shared<Messages>(tessera::mesh::companion(mesh));
+  const std::shared_ptr<Messages> messages = model.messages;  // until the error has been told
+  const auto end_group = [&](const std::string& reason) {
+    mesh.abort(reason);
+    messages->abort(reason);
+  };
+  try {
+    return load_ranks(folder, options, std::move(model));
+  } catch (const tessera::MeshError& error) {  // most often, another process has ended the group, and said why
+    end_group(error.message());
+    throw RanksError(mesh.failure().value_or(error.message()));
+  } catch (const tessera::Error& error) {
+    end_group(error.message());
+    throw;
+  } catch (const std::exception& error) {
+    end_group(error.what());
+    throw;
+  }
 }
 
 }  // namespace mortar

@@ -59,6 +59,14 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
 }
 
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) { return known.what(); } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
+
 }  // namespace
 
 class Server::State {
@@ -103,7 +111,7 @@ class Server::State {
       changed_.wait(lock, [&] { return drains_ || failure_ != nullptr; });
     }
     const bool complete = !failed() && end_answers();
-    if (failed()) fail_answers({500, "the engine has failed", "", "engine_failed"});
+    if (failed()) fail_answers({500, concat("the engine has failed: ", text_of(failure())), "", "engine_failed"});
     engine.request_stop();
     if (hangs_ && options_.hung) options_.hung();
     engine.join();

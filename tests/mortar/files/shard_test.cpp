@@ -231,8 +231,7 @@ TEST(MortarShard, WhatDoesNotFitIsNamedWithWhatDoes) {
     return config;
   };
   EXPECT_NO_THROW(divide(fp8, 4));
-  EXPECT_ERROR(RequestError, divide(fp8, 8),
-               "model.layers.{layer}.mlp.gate_proj.weight: rows:", "blocks of 128 (FP8 scales)",
+  EXPECT_ERROR(RequestError, divide(fp8, 8), "model.layers.0.mlp.gate_proj.weight: rows:", "blocks of 128 (FP8 scales)",
                "among 8 ranks, found 76", "The nearest number of ranks that works is 4");
   EXPECT_NO_THROW(divide(published("Qwen3-4B"), 8)) << "bf16 has no blocks of scales";
   EXPECT_NO_THROW(divide(large, 16)) << "each key head for two ranks";
@@ -250,8 +249,11 @@ TEST(MortarShard, WhatDoesNotFitIsNamedWithWhatDoes) {
                "whole blocks of 128", "found 1", "works is 4");
   const json experts = with(published("Qwen3-30B-A3B"), {{"num_experts", 36}});
   EXPECT_NO_THROW(divide(experts, 4));
-  EXPECT_ERROR(RequestError, divide(experts, 8), "experts.{expert}.gate_proj.weight: rows: expected whole experts",
-               "width 768", "found 36", "works is 4");
+  EXPECT_ERROR(RequestError, divide(experts, 8),
+               "layers.0.mlp.experts.0.gate_proj.weight: rows: expected whole experts", "width 768", "found 36",
+               "works is 4");
+  EXPECT_ERROR(RequestError, divide(with(experts, {{"mlp_only_layers", {0, 1}}}), 8),
+               "model.layers.2.mlp.experts.0.gate_proj.weight: ");  // the first one that the files have
   EXPECT_ERROR(RequestError, (void)shard_of(spec_of(large), spec_of(large).tensors->rows[0], 2, 2), "rank 2 of 2");
   EXPECT_ERROR(RequestError, divide(large, 0), "of 0");
 }

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <stop_token>
 #include <utility>
 
+#include "host/expect_error.hpp"
 #include "mortar/errors.hpp"
 #include "mortar/parallel/ranks.hpp"
 #include "tessera/base/error.hpp"
@@ -131,6 +133,17 @@ void expect_the_end_at_every_call(const Fault& fault, bool exact) {
 
 TEST(MortarParallelFailures, ARankThatThrowsEndsTheGroup) {
   for (const bool exact : {false, true}) expect_the_end_at_every_call(throw_injected, exact);
+}
+
+/// The other rank waits for its result within the same call.
+TEST(MortarParallelFailures, ARankThatThrowsWhileTheOtherWaits) {
+  for (const int rank : {0, 1}) {
+    Engine engine(SharedModel{"dense-tied"}.load(with_fault(rank, 1, throw_injected, kLong), false), {});
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string expected = "rank " + std::to_string(rank) + " of 2 (cpu) has failed: injected";
+    EXPECT_ERROR(RanksError, (void)engine.logits(some_ids(3, 1)), expected.c_str());
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(kLong / 2));
+  }
 }
 
 /// The rank that failed says why, also if another one notices first.

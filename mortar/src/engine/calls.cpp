@@ -38,10 +38,14 @@ void put_ids(MessageWriter& m, const TokenRange& ids) {
 
 }  // namespace
 
+static_assert(sizeof(Numerics) == 4 * sizeof(bool), "every member of Numerics is sent");
 MessageWriter message_of(const StartCall& call) {
   MessageWriter m = message_of(CallKind::Start);
   m.put(call.pages);
-  m.put(call.numerics.strict).put(call.numerics.batch_invariant).put(call.numerics.may_dequantize);
+  m.put(call.numerics.strict)
+      .put(call.numerics.batch_invariant)
+      .put(call.numerics.may_dequantize)
+      .put(call.numerics.fp8_activations);
   return m;
 }
 StartCall read_start(MessageReader& m) {
@@ -50,6 +54,7 @@ StartCall read_start(MessageReader& m) {
   call.numerics.strict = m.flag();
   call.numerics.batch_invariant = m.flag();
   call.numerics.may_dequantize = m.flag();
+  call.numerics.fp8_activations = m.flag();
   m.end();
   return call;
 }

@@ -429,6 +429,22 @@ TEST(MortarMessages, ALaunchArrivesAsItWas) {
   EXPECT_TRUE(call.request.rows[1].wants_token);
 }
 
+TEST(MortarMessages, AStartArrivesAsItWas) {
+  for (int set = 0; set < 4; ++set) {
+    const auto is = [set](int i) { return i == set; };
+    const StartCall sent{{is(0), is(1), is(2), is(3)}, 77};
+    const std::vector<std::byte> bytes = message_of(sent).bytes();
+    MessageReader message(bytes);
+    EXPECT_EQ(message.number<CallKind>(), CallKind::Start);
+    const StartCall call = read_start(message);
+    EXPECT_EQ(call.pages, 77);
+    EXPECT_EQ(call.numerics.strict, is(0));
+    EXPECT_EQ(call.numerics.batch_invariant, is(1));
+    EXPECT_EQ(call.numerics.may_dequantize, is(2));
+    EXPECT_EQ(call.numerics.fp8_activations, is(3));
+  }
+}
+
 /// No length in a message is believed.
 TEST(MortarMessages, MessagesOfWrongSizesAreRejected) {
   const auto read = [](std::span<const std::byte> bytes) {

@@ -22,7 +22,8 @@ void check_options(const Arguments& arguments, const ModelOptions& options, cons
 
 /// This process's rank of the mesh of all. Options are checked when it has joined, so that it tells the others what is
 /// wrong with its own, and they do not wait for it.
-tessera::Mesh join(const Arguments& arguments, const ModelOptions& options, const tessera::mesh::ProcessRank& process) {
+tessera::Mesh join_group(const Arguments& arguments, const ModelOptions& options,
+                         const tessera::mesh::ProcessRank& process) {
   const tessera::Mesh mesh = tessera::Mesh::from_environment();
   tessera::set_default_device(mesh.device(mesh.first_rank()));
   try {
@@ -43,7 +44,7 @@ Model load_and_follow(const Arguments& arguments, ModelOptions options) {
   const bool cpu = options.device && options.device->kind() == tessera::DeviceKind::Cpu;
   // So that nothing asks for another one. Of several processes, each one's GPU is known when it has joined.
   if (options.device && (cpu || process.size == 1)) tessera::set_default_device(*options.device);
-  if (process.size > 1) options.meshes = {THIS_FILE::join(arguments, options, process)};
+  if (process.size > 1) options.meshes = {join_group(arguments, options, process)};
   if (process.rank > 0) options.progress = {}, options.warning = {};
   Model model = load(arguments.positional(0), options);
   options.meshes.clear();

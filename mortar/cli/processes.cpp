@@ -7,9 +7,10 @@
 #include "tessera/runtime/device.hpp"
 
 namespace mortar::cli {
-namespace THIS_FILE {
+namespace {
 
-void check_options(const Arguments& arguments, const ModelOptions& options, const tessera::mesh::ProcessRank& process) {
+void check_group_options(const Arguments& arguments, const ModelOptions& options,
+                         const tessera::mesh::ProcessRank& process) {
   if (options.tensor_parallel != process.size)
     throw UsageError("--tensor-parallel: expected " + std::to_string(process.size) + ", as many as " +
                      process.launcher + " has started processes, found " + std::to_string(options.tensor_parallel));
@@ -27,7 +28,7 @@ tessera::Mesh join_group(const Arguments& arguments, const ModelOptions& options
   const tessera::Mesh mesh = tessera::Mesh::from_environment();
   tessera::set_default_device(mesh.device(mesh.first_rank()));
   try {
-    check_options(arguments, options, process);
+    check_group_options(arguments, options, process);
   } catch (const UsageError& error) {
     mesh.abort(error.what());
     throw;
@@ -35,7 +36,7 @@ tessera::Mesh join_group(const Arguments& arguments, const ModelOptions& options
   return mesh;
 }
 
-}  // namespace THIS_FILE
+}  // namespace
 
 bool is_follower() { return tessera::mesh::process_rank().rank > 0; }
 

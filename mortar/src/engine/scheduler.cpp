@@ -197,11 +197,13 @@ bool Scheduler::grow_answers(bool ahead) {
 
 // Steps.
 
-/// Tokens of prompts beside answers. A step with few of them should not take much longer than one without; beside many
-/// answers, which take long themselves, each may have two.
-std::int64_t Scheduler::mixed_budget(std::int64_t answers) const {
-  constexpr std::int64_t kEach = 2;
-  return std::min(std::max(options_.mixed_tokens, kEach * answers), options_.prefill_tokens);
+/// A step with few tokens of prompts should not take much longer than one without; beside many answers, which take long
+/// themselves, each may have two; and few answers wait for many prompts.
+Scheduler::Budget Scheduler::budget_beside(std::int64_t answers, std::int64_t prompts) const {
+  constexpr std::int64_t kEach = 2, kMany = 4;
+  if (prompts >= kMany * answers) return {std::min(options_.prefill_tokens, kDefaultPrefill), true};
+  return {std::min(std::max(options_.mixed_tokens, kEach * answers), options_.prefill_tokens), true,
+          free_beside(answers)};
 }
 
 /// Tokens of prompts that are computed beside answers while the weights are read for them; 0 if they are few.
@@ -212,10 +214,9 @@ std::int64_t Scheduler::free_beside(std::int64_t answers) const {
 }
 
 /// Half of the budget for the prompt that was admitted first, so that it ends in bounded time; the rest for those with
-/// the least left to compute, so that short ones need not wait for long ones.
-/// Beside `answers` (0: they wait), the later tokens of a long prompt, which would hold them up for long, are only
-/// those that are free.
-void Scheduler::plan_prompts(StepPlan& plan, std::int64_t budget, std::int64_t answers) const {
+/// the least left to compute, so that short ones need not wait for long ones. The later tokens of a long prompt, which
+/// would hold answers up for long, are only those that are free.
+void Scheduler::plan_prompts(StepPlan& plan, const Budget& of_step) const {
   constexpr std::int64_t kLong = 2048;
   struct Part {
     const SequencePtr* sequence;
@@ -225,11 +226,13 @@ void Scheduler::plan_prompts(StepPlan& plan, std::int64_t budget, std::int64_t a
   for (const SequencePtr& s : running_)
     if (s->prompts()) parts.push_back({&s, s->known() - s->reached()});
   if (parts.empty()) return;
-  const std::int64_t tile = options_.query_tile, whole = budget, free = answers > 0 ? free_beside(answers) : 0;
+  const std::int64_t tile = options_.query_tile, whole = of_step.tokens, free = of_step.free;
+  std::int64_t budget = whole;
   const auto give = [&](Part& part, std::int64_t limit) {
     if (budget <= 0 || part.left == 0) return;
     const std::int64_t first = (*part.sequence)->reached() + part.tokens, costly = options_.costly_position;
-    const double weight = answers > 0 && costly > 0 ? 1 + static_cast<double>(first) / static_cast<double>(costly) : 1;
+    const double weight =
+        of_step.weighted && costly > 0 ? 1 + static_cast<double>(first) / static_cast<double>(costly) : 1;
     const auto affordable = free > 0 && first >= kLong
                                 ? std::min({limit, budget, free - part.tokens})
                                 : static_cast<std::int64_t>(static_cast<double>(std::min(limit, budget)) / weight);
@@ -289,11 +292,8 @@ StepPlan Scheduler::make_plan(bool ahead) {
   }
   StepPlan plan;
   if (with_answers && !grow_answers(ahead)) return plan;
-  constexpr std::int64_t kMany = 2;  // few answers wait for many prompts
-  const bool considers_answers = with_answers && prompts < kMany * answers;
   if (with_prompts)
-    plan_prompts(plan, considers_answers ? mixed_budget(answers) : options_.prefill_tokens,
-                 considers_answers ? answers : 0);
+    plan_prompts(plan, with_answers ? budget_beside(answers, prompts) : Budget{options_.prefill_tokens});
   plan.prompts = plan.rows.size();
   if (with_answers) plan_answers(plan);
   if (!plan.empty()) prompts_last_ = plan.prompts > 0;

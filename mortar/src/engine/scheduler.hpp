@@ -94,9 +94,15 @@ class Scheduler {
   bool grow_answers(bool ahead);
   SequencePtr victim() const;
   void preempt(const SequencePtr& s);
-  std::int64_t mixed_budget(std::int64_t answers) const;
+  /// Tokens of prompts of a step.
+  struct Budget {
+    std::int64_t tokens;
+    bool weighted = false;  ///< late tokens count more
+    std::int64_t free = 0;  ///< at most so many late ones of a long prompt; 0: any number
+  };
+  Budget budget_beside(std::int64_t answers, std::int64_t prompts) const;
   std::int64_t free_beside(std::int64_t answers) const;
-  void plan_prompts(StepPlan& plan, std::int64_t budget, std::int64_t answers) const;
+  void plan_prompts(StepPlan& plan, const Budget& of_step) const;
   void plan_answers(StepPlan& plan) const;
 
   SchedulerOptions options_;

@@ -16,14 +16,14 @@ _mortar() {
       ;;
   esac
   case $command in
-    bench) offered='--prompt-tokens --generate --context --batch --idle --repetitions --json --svg --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
+    bench) offered='--prompt-tokens --generate --context --batch --idle --repetitions --json --svg --fp8-activations --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
     chat) offered='--max-tokens --greedy --temperature --top-k --top-p --min-p --repetition-penalty --presence-penalty --seed --stop --ignore-eos --think --no-think --system --strict --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
     generate) offered='--prompt --prompt-file --prompt-ids --raw --logprobs --json --max-tokens --greedy --temperature --top-k --top-p --min-p --repetition-penalty --presence-penalty --seed --stop --ignore-eos --think --no-think --system --strict --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
     info) offered='--json --memory --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
     load) offered='--model --concurrency --rate --requests --prompt-tokens --max-tokens --ignore-eos --conversations --seed --api-key --timeout --tls-ca --insecure --json --svg --quiet --help' ;;
     logits) offered='--prompt-ids --out --strict --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
     perplexity) offered='--file --context --json --strict --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
-    serve) offered='--host --port --name --api-key-file --cors --tls-cert --tls-key --max-queue --max-queue-tokens --timeout --drain --body-limit --connections-per-address --min-memory --step-limit --metrics-names --tool-format --tool-grammar --reasoning-field --special-tokens --max-stops --log --no-warm-up --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
+    serve) offered='--host --port --name --api-key-file --cors --tls-cert --tls-key --max-queue --max-queue-tokens --timeout --drain --body-limit --connections-per-address --min-memory --step-limit --metrics-names --tool-format --tool-grammar --reasoning-field --special-tokens --max-stops --log --no-warm-up --fp8-activations --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
     template) offered='--messages --tools --think --no-think --no-generation-prompt --quiet --help' ;;
     tokenize) offered='--file --decode --as-text --skip-special --json --quiet --help' ;;
   esac

@@ -208,8 +208,8 @@ bool worth_quantizing(const Rows& x, const Numerics& numerics) {
 /// Rows from which on weights are dequantized first (bench/notes/mortar.md).
 constexpr std::int64_t kWorthDequantizing = 256;
 bool worth_dequantizing(const Rows& x, const Numerics& numerics) {
-  return x.dim(0) >= kWorthDequantizing && numerics.may_dequantize && !numerics.one_way() &&
-         !worth_quantizing(x, numerics);
+  if (worth_quantizing(x, numerics)) return false;
+  return x.dim(0) >= kWorthDequantizing && numerics.may_dequantize && !numerics.one_way();
 }
 RowsOp dequantized(const Matrix& w) {
   return kernel<dequantize<4, 1024>>(empty<bf16>(w.quantized.dims()), w.quantized, w.scales);

@@ -77,7 +77,7 @@ TEST(MortarFp8Activations, LogitsAreAsCloseAsTransformers) {
   }
 }
 
-TEST(MortarFp8Activations, AreRefusedWhereTheyMeanNothing) {
+TEST(MortarFp8Activations, AreRejectedWhereTheyMeanNothing) {
   const auto error = [](const char* model, const EngineOptions& options) -> std::string {
     try {
       Engine engine(load_test_model(model), options);

@@ -95,7 +95,8 @@ int main(int argc, char** argv) {
     options.size = std::atoi(argv[3]);
     options.start_ms = action == "short" ? 700 : action == "longer" ? 2'000 : 10'000;
     options.silence_ms = 1'000;
-    options.progress_ms = 800;
+    // A process that works is killed or stopped: that it is silent must be what others notice first.
+    options.progress_ms = action == "work" ? 10'000 : 800;
     options.beat_ms = 100;
     run(options, action);
   } catch (const tessera::MeshError& error) {

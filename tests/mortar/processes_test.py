@@ -281,40 +281,65 @@ class Processes(unittest.TestCase):
         said = re.findall(rf"mortar \w+: .*rank {rank}: {cause}", group.err())
         self.assertEqual(len(said), len(codes) - 1, group.err())
 
+    def expect_in_time(self, seconds_of, *arguments):
+        """The others end within LIMIT in one of three tries, because the machine may be busy, and never take five times
+        as long."""
+        tries = []
+        while len(tries) < 3:
+            tries.append(seconds_of(*arguments))
+            self.assertLess(tries[-1], 5 * LIMIT)
+            if tries[-1] < LIMIT:
+                return
+        self.fail(f"{arguments}: expected less than {LIMIT} s once, found {tries}")
+
+    def end_of_an_idle_server(self, ranks, rank):
+        with Server(ranks, self.for_four) as server:
+            time.sleep(0.5)
+            seconds = server.kill(rank)
+            self.expect_the_cause(server, rank)
+            return seconds
+
     def test_a_killed_process_ends_a_server_that_is_idle(self):
         for ranks, rank in ((2, 1), (2, 0), (4, 2)):
-            with self.subTest(ranks=ranks, rank=rank), Server(ranks, self.for_four) as server:
-                time.sleep(0.5)
-                self.assertLess(server.kill(rank), LIMIT)
-                self.expect_the_cause(server, rank)
+            with self.subTest(ranks=ranks, rank=rank):
+                self.expect_in_time(self.end_of_an_idle_server, ranks, rank)
+
+    def end_of_a_server_that_decodes(self, rank):
+        with Server(2, self.model) as server:
+            response = server.post("/v1/completions", {"prompt": "a", "max_tokens": 2000, "ignore_eos": True, "stream": True})
+            first = response.readline()
+            self.assertTrue(first.startswith(b"data: "), first)
+            rest = []
+            reader = threading.Thread(target=lambda: rest.append(self.read(response)))
+            reader.start()
+            seconds = server.kill(rank)
+            reader.join(60)
+            self.expect_the_cause(server, rank)
+            if rank == 1:  # rank 0 lives to say why
+                self.assertRegex(rest[0], r"error.*rank 1: the process has ended")
+            return seconds
 
     def test_a_killed_process_ends_a_server_that_decodes(self):
         for rank in (1, 0):
-            with self.subTest(rank=rank), Server(2, self.model) as server:
-                response = server.post("/v1/completions", {"prompt": "a", "max_tokens": 2000, "ignore_eos": True, "stream": True})
-                first = response.readline()
-                self.assertTrue(first.startswith(b"data: "), first)
-                rest = []
-                reader = threading.Thread(target=lambda: rest.append(self.read(response)))
-                reader.start()
-                self.assertLess(server.kill(rank), LIMIT)
-                reader.join(60)
-                self.expect_the_cause(server, rank)
-                if rank == 1:  # rank 0 lives to say why
-                    self.assertRegex(rest[0], r"error.*rank 1: the process has ended")
+            with self.subTest(rank=rank):
+                self.expect_in_time(self.end_of_a_server_that_decodes, rank)
 
-    def test_a_stopped_process_ends_a_server_that_decodes(self):
+    def end_behind_a_stopped_process(self):
         with Server(2, self.model) as server:
             response = server.post("/v1/completions", {"prompt": "a", "max_tokens": 2000, "ignore_eos": True, "stream": True})
             self.assertTrue(response.readline().startswith(b"data: "))
             rest = []
             reader = threading.Thread(target=lambda: rest.append(self.read(response)))
             reader.start()
-            self.assertLess(server.kill(1, signal.SIGSTOP), SILENCE + LIMIT)
+            seconds = server.kill(1, signal.SIGSTOP) - SILENCE
             reader.join(60)
             os.kill(server.pids[1], signal.SIGKILL)
             self.expect_the_cause(server, 1, "the process has not answered for 5 s")
             self.assertRegex(rest[0], r"error.*rank 1: the process has not answered")
+            return seconds
+
+    def test_a_stopped_process_ends_a_server_that_decodes(self):
+        self.expect_in_time(self.end_behind_a_stopped_process)
 
     def test_a_process_that_hangs_ends_a_server(self):
         """Its main thread makes no step any more; the one that answers the watch lives."""
@@ -326,7 +351,7 @@ class Processes(unittest.TestCase):
                 begin = time.monotonic()
                 self.assertRegex(self.read(response), r"error.*rank 1: the rank makes no progress for 4 s while others wait for it")
                 while alive(server.pids[0]):
-                    self.assertLess(time.monotonic() - begin, LIMIT)
+                    self.assertLess(time.monotonic() - begin, 5 * LIMIT)
                     time.sleep(0.01)
             finally:
                 end_traced(server.pids[1])
@@ -339,15 +364,20 @@ class Processes(unittest.TestCase):
         except (OSError, http.client.HTTPException) as error:
             return repr(error)
 
+    def end_of_others_that_load(self, rank):
+        words = ["generate", self.large, *DEVICE, "--random-weights", 1, "--tensor-parallel", 2, "--prompt-ids", "1", "--max-context", 64]
+        with Group(2, *words) as group:
+            group.wait_for(lambda: all(self.memory(pid) > 300 << 20 for pid in group.pids.values()), "weights are made")
+            seconds = group.kill(rank)
+            self.expect_the_cause(group, rank)
+            self.assertNotIn("loaded", group.err())
+            self.assertEqual(group.out(), "")
+            return seconds
+
     def test_a_killed_process_ends_others_that_load(self):
         for rank in (1, 0):
-            words = ["generate", self.large, *DEVICE, "--random-weights", 1, "--tensor-parallel", 2, "--prompt-ids", "1", "--max-context", 64]
-            with self.subTest(rank=rank), Group(2, *words) as group:
-                group.wait_for(lambda: all(self.memory(pid) > 300 << 20 for pid in group.pids.values()), "weights are made")
-                self.assertLess(group.kill(rank), LIMIT)
-                self.expect_the_cause(group, rank)
-                self.assertNotIn("loaded", group.err())
-                self.assertEqual(group.out(), "")
+            with self.subTest(rank=rank):
+                self.expect_in_time(self.end_of_others_that_load, rank)
 
     @staticmethod
     def memory(pid):

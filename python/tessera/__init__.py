@@ -40,7 +40,7 @@ def cmake_dir() -> str:
 
 
 def _binary(name: str, x: Any, y: Any, stream: int | None) -> Any:
-    if isinstance(y, (int, float)):
+    if isinstance(y, (int, float)) or (hasattr(y, "__float__") and not hasattr(y, "__dlpack__")):  # NumPy's numbers too
         return _call(name + "_number", (x,), (float(y),), stream)
     return _call(name, (x, y), (), stream)
 

@@ -50,7 +50,7 @@ class Array:
         versioned = max_version is not None and tuple(max_version) >= (1, 0)
         # Without a stream the legacy default one is meant.
         return _library.lend(self._handle, versioned, stream != _NO_ORDER,
-                             _LEGACY_STREAM if stream is None else stream)
+                             stream or _LEGACY_STREAM)
 
     def __repr__(self) -> str:
         return f"tessera.Array(shape={self.shape}, dtype={self.dtype}, device={self.device})"
@@ -64,9 +64,9 @@ def _current_stream(x: Any, device: tuple[int, int]) -> int:
     """The stream on which the array's library works now, as DLPack numbers streams."""
     library = sys.modules.get(_module_of(x))
     if library is not None and library.__name__ == "torch":
-        return library.cuda.current_stream(device[1]).cuda_stream or _LEGACY_STREAM
+        return library.cuda.current_stream(device[1]).cuda_stream
     if library is not None and library.__name__ == "cupy":
-        return library.cuda.get_current_stream().ptr or _LEGACY_STREAM
+        return library.cuda.get_current_stream().ptr
     return _LEGACY_STREAM
 
 
@@ -114,17 +114,15 @@ _NOT_IN_NUMPY = ("bf16", "f8e4m3", "f8e5m2")
 def call(name: str, tensors: tuple[Any, ...], numbers: tuple[float, ...] = (), stream: int | None = None) -> Any:
     """Calls the library's function `name`. Its result is an array of the first tensor's library; two are a tuple."""
     function = _library.FUNCTIONS[name]
-    device = (0, 0)
-    for position, x in enumerate(tensors, 1):
-        found = _device_of(name, position, x)
-        if position == 1:
-            device = found
-    on_gpu = device[0] == CUDA
+    devices = [_device_of(name, position, x) for position, x in enumerate(tensors, 1)]
+    on_gpu = devices[0][0] == CUDA
     if stream is not None and not on_gpu:
         raise ShapeError(f"{name}: the arrays are on the CPU, which has no streams: leave stream=None")
-    if on_gpu and stream is None:
-        stream = _current_stream(tensors[0], device)
-    capsules = [_lend(name, position, x, stream) for position, x in enumerate(tensors, 1)]
+    if on_gpu:
+        # What others call stream 0 is the legacy default stream, which DLPack numbers 1.
+        stream = (_current_stream(tensors[0], devices[0]) if stream is None else stream) or _LEGACY_STREAM
+    capsules = [_lend(name, position, x, stream if device[0] == CUDA else None)
+                for position, (x, device) in enumerate(zip(tensors, devices), 1)]
     made = [Array(handle) for handle in _library.call(function, capsules, numbers, stream)]
     if len(made) == 1:
         return _like(tensors[0], made[0])

@@ -71,11 +71,10 @@ Region Call::as_rows(int i) const {
     else if (r.dims[1] == 1)
       r.strides[1] = r.strides[0];
     if (!none && r.strides[0] != r.strides[1] * r.dims[1]) {
-      throw ShapeError(
-          concat(argument_text(function_, i), " has the extents ", detail::extents_text(tensor(i).shape()),
-                 " and the strides ", detail::extents_text(tensor(i).steps()),
-                 ": its axes before the last cannot be read as one.\n  Make a contiguous copy."),
-          kNowhere);
+      throw ShapeError(concat(argument_text(function_, i), " has the extents ", detail::extents_text(tensor(i).shape()),
+                              " and the strides ", detail::extents_text(tensor(i).steps()),
+                              ": its axes before the last cannot be read as one.\n  Make a contiguous copy."),
+                       kNowhere);
     }
     join(r, 0);
   }

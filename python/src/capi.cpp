@@ -36,9 +36,7 @@ bool guarded(F&& f) noexcept {
   try {
     f();
     return true;
-  } catch (const Error& e) {
-    last_error() = {kind_of(e), e.message()};
-  } catch (const std::bad_alloc&) {
+  } catch (const Error& e) { last_error() = {kind_of(e), e.message()}; } catch (const std::bad_alloc&) {
     last_error() = {"MemoryError", "the host has no memory for this"};
   } catch (const std::exception& e) { last_error() = {"InternalError", e.what()}; }
   return false;
@@ -46,7 +44,8 @@ bool guarded(F&& f) noexcept {
 
 /// `native`: a CUstream as DLPack numbers streams (1: the legacy default one); the CPU has none.
 Stream stream_of(Device device, void* native) {
-  return device.kind() == DeviceKind::Cpu ? Stream::default_of(device) : Stream::wrap(native, device, nullptr, kNowhere);
+  return device.kind() == DeviceKind::Cpu ? Stream::default_of(device)
+                                          : Stream::wrap(native, device, nullptr, kNowhere);
 }
 
 void check_counts(const Function& f, std::size_t tensors, std::size_t numbers) {

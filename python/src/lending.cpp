@@ -54,9 +54,9 @@ ElementType element_of(const dlpack::Tensor& t, const Function& f, int i) {
     }
     return e;
   }
-  throw ElementError(concat(argument_text(f, i), " has elements of ", int{t.dtype.bits}, " bits and DLPack's type code ",
-                            int{t.dtype.code}, ", which the library does not have; expected ", names_of(f.elements),
-                            ".\n  Convert it."),
+  throw ElementError(concat(argument_text(f, i), " has elements of ", int{t.dtype.bits},
+                            " bits and DLPack's type code ", int{t.dtype.code},
+                            ", which the library does not have; expected ", names_of(f.elements), ".\n  Convert it."),
                      kNowhere);
 }
 
@@ -153,8 +153,7 @@ Region borrowed(const Lent& lent, std::shared_ptr<void> owner, const Function& f
   for (std::size_t a = 0; !none && t.strides != nullptr && a < static_cast<std::size_t>(r.rank); ++a)
     if (r.dims[a] != 1) r.strides[a] = t.strides[a];  // of an axis with one element the stride means nothing
   std::byte* const first = none ? nullptr : static_cast<std::byte*>(t.data) + t.byte_offset;
-  const std::size_t bytes =
-      detail::check_borrowed(what.c_str(), first, r.shape(), r.steps(), r.element, kNowhere);
+  const std::size_t bytes = detail::check_borrowed(what.c_str(), first, r.shape(), r.steps(), r.element, kNowhere);
   r.storage = detail::adopt(stream.device(), first, bytes, std::move(owner), kNowhere, false);
   if (stream.device().kind() != DeviceKind::Cpu) detail::record_write_of(*r.storage, stream, kNowhere);
   return r;

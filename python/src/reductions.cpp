@@ -22,8 +22,8 @@ constexpr Function of_all(const char* name) {
 }
 
 namespace rs = kernels::reductions;
-constexpr Function kFunctions[] = {of_rows<rs::Sum>("sum"),  of_rows<rs::Mean>("mean"),   of_rows<rs::Max>("max"),
-                                   of_rows<rs::Min>("min"),  of_all<rs::Sum>("sum_all"),  of_all<rs::Mean>("mean_all"),
+constexpr Function kFunctions[] = {of_rows<rs::Sum>("sum"),    of_rows<rs::Mean>("mean"),  of_rows<rs::Max>("max"),
+                                   of_rows<rs::Min>("min"),    of_all<rs::Sum>("sum_all"), of_all<rs::Mean>("mean_all"),
                                    of_all<rs::Max>("max_all"), of_all<rs::Min>("min_all")};
 
 }  // namespace

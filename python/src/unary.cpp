@@ -15,8 +15,8 @@ constexpr Function unary(const char* name) {
 }
 
 constexpr Function kFunctions[] = {
-    unary<kernels::functions::Relu>("relu"), unary<kernels::functions::Sigmoid>("sigmoid"),
-    unary<kernels::functions::Silu>("silu"), unary<kernels::functions::Gelu>("gelu"),
+    unary<kernels::functions::Relu>("relu"),          unary<kernels::functions::Sigmoid>("sigmoid"),
+    unary<kernels::functions::Silu>("silu"),          unary<kernels::functions::Gelu>("gelu"),
     unary<kernels::functions::GeluTanh>("gelu_tanh"), unary<kernels::functions::Exp>("exp"),
     unary<kernels::functions::Tanh>("tanh")};
 

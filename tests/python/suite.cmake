@@ -12,7 +12,7 @@ if(NOT TESSERA_SANITIZE)
     endif()
   endforeach()
 endif()
-set(python_tests package package_checked package_poisoned)
+set(python_tests package package_checked package_poisoned)  # and torch, where there is a PyTorch
 if(NOT numpy_python)
   foreach(name IN LISTS python_tests)
     add_test(NAME python.${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/skipped.py)
@@ -31,3 +31,12 @@ endforeach()
 # Results are full of NaN before a kernel runs, and reading what was not written is an error; malloc() fills what it returns.
 set_property(TEST python.package_checked APPEND PROPERTY ENVIRONMENT TESSERA_CHECK=1)
 set_property(TEST python.package_poisoned APPEND PROPERTY ENVIRONMENT MALLOC_PERTURB_=85)
+
+execute_process(COMMAND ${TESSERA_TORCH_PYTHON} -c "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
+                RESULT_VARIABLE no_torch OUTPUT_QUIET ERROR_QUIET)
+if(TESSERA_TORCH_PYTHON AND no_torch EQUAL 0)
+  add_test(NAME python.torch COMMAND ${TESSERA_TORCH_PYTHON} -B ${CMAKE_CURRENT_LIST_DIR}/torch_test.py ${PROJECT_BINARY_DIR}/python)
+else()
+  add_test(NAME python.torch COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/torch/skipped.py)
+endif()
+set_tests_properties(python.torch PROPERTIES LABELS python TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT TESSERA_DEVICE=cpu)

@@ -292,7 +292,7 @@ def test_protocol():
     capsule = made.__dlpack__()
     assert "dltensor" in repr(capsule) and "versioned" not in repr(capsule)
     assert "dltensor_versioned" in repr(made.__dlpack__(max_version=(1, 0)))
-    del capsule, made  # a capsule that nobody took is given back
+    del capsule, made  # a capsule that no library took is given back
     gc.collect()
     assert b[0, 0] == 42
     raises(BufferError, "without a copy", tessera.relu(Lender(x)).__dlpack__, copy=True)

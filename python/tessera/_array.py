@@ -64,9 +64,9 @@ def _current_stream(x: Any, device: tuple[int, int]) -> int:
     """The stream on which the array's library works now, as DLPack numbers streams."""
     library = sys.modules.get(_module_of(x))
     if library is not None and library.__name__ == "torch":
-        return library.cuda.current_stream(device[1]).cuda_stream
+        return int(library.cuda.current_stream(device[1]).cuda_stream)
     if library is not None and library.__name__ == "cupy":
-        return library.cuda.get_current_stream().ptr
+        return int(library.cuda.get_current_stream().ptr)
     return _LEGACY_STREAM
 
 
@@ -101,9 +101,7 @@ def _like(x: Any, made: Array) -> Any:
     if library is not None and library.__name__ in ("jax", "jaxlib"):
         library = sys.modules.get("jax.dlpack")
     convert = getattr(library, "from_dlpack", None)
-    if convert is None:
-        return made
-    if library.__name__ == "numpy" and made.dtype in _NOT_IN_NUMPY:
+    if convert is None or (_module_of(x) == "numpy" and made.dtype in _NOT_IN_NUMPY):
         return made
     return convert(made)
 

@@ -46,5 +46,5 @@ def of_kind(kind: str, text: str) -> Exception:
     """The exception for an error's name in C++."""
     if kind == "MemoryError":
         return MemoryError(text)
-    found = globals().get(kind, InternalError)
+    found: type[Exception] = globals().get(kind, InternalError)
     return found(text)

@@ -8,6 +8,7 @@ what malloc() returns.
 """
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -364,6 +365,18 @@ def test_every_function_of_the_library():
         rows.add(base)
     here = {n for n in tessera.__all__ if callable(getattr(tessera, n)) and not isinstance(getattr(tessera, n), type)}
     assert rows == here - {"cmake_dir"}, rows ^ (here - {"cmake_dir"})
+
+
+def test_exports():
+    """Nothing but the C functions is visible, so that another library may have a Tessera of its own."""
+    if shutil.which("nm") is None:
+        print("    not tested: there is no nm")
+        return
+    library = os.path.join(os.path.dirname(tessera.__file__), "libtessera_python.so")
+    out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
+    names = [line.split()[-1] for line in out.splitlines()]
+    assert "tessera_py_call" in names
+    assert not [n for n in names if not n.startswith("tessera_py_")], names[:20]
 
 
 def test_import():

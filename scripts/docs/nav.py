@@ -15,7 +15,7 @@ NAV = [  # (title, pages); one page alone is a link of its own
     ("Guide", ["guide/"]),
     ("Performance", ["tools.md", "tuning.md", "gpu.md"]),
     ("Cookbook", ["cookbook.md"]),
-    ("Language and library", ["language.md", "host.md", "kernels.md", "torch.md", "glossary.md"]),
+    ("Language and library", ["language.md", "host.md", "kernels.md", "torch.md", "python.md", "glossary.md"]),
     ("Semantics", ["semantics.md"]),
     ("Reference", ["reference/README.md", "reference/language.md", "reference/host.md", "reference/kernels.md",
                    "reference/command-line.md", "reference/environment.md", "reference/cmake.md", "reference/errors.md"]),

@@ -13,7 +13,7 @@ import tree
 # host.
 ALL_PRIVATE = ("fuzz/", "generate/")
 UMBRELLAS = {"tessera.hpp": "host", "kernels.hpp": "kernels", "mesh.hpp": "kernels", "torch.hpp": "torch"}  # public headers that stand in no folder
-PUBLIC_ONLY = ("kernels", "mortar", "tools", "examples", "bench")
+PUBLIC_ONLY = ("kernels", "mortar", "tools", "examples", "bench", "python")
 
 
 def table():

@@ -130,8 +130,8 @@ TESSERA_PYTHON void* tessera_py_array_lend(const py::Array* array, int versioned
   return made;
 }
 
-/// The destructor of a capsule with a structure that no library took. Two functions of Python's stable interface are looked
-/// up in the process, which is one of Python when this runs.
+/// The destructor of a capsule with a structure that no library took. Two functions of Python's stable interface are
+/// looked up in the process, which is one of Python when this runs.
 TESSERA_PYTHON void tessera_py_capsule_end(void* capsule) {
   using IsValid = int (*)(void*, const char*);
   using GetPointer = void* (*)(void*, const char*);

@@ -112,7 +112,7 @@ TEST(HttpLimits, BodiesCountUntilTheirRequestsAreLetGo) {
   EXPECT_EQ(full.status, 503);
   EXPECT_EQ(full.header("Retry-After"), "1");
   EXPECT_THAT(full.body, HasSubstr("bodies_too_large"));
-  // The body that was refused counts until its connection has dropped it, which may be after the answer.
+  // The body that was rejected counts until its connection has dropped it, which may be after the answer.
   EXPECT_TRUE(eventually([&] { return s.ask(post("/echo", "{}")).status == 200; })) << "there is room for a small one";
   s.let_go();
   for (RawClient& client : clients) EXPECT_EQ(read_response(client).status, 500) << "forgotten";

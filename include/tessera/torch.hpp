@@ -57,8 +57,8 @@ class Library {
     (void)f;
     derivative<T...>(name, F(), where);
   }
-  /// The same with what is kept for it: saves<argument<I>..., result<I>...>, which `f` takes after the gradients, and
-  /// like<i...>, the parameters of `f` that the gradients are shaped like.
+  /// A derivative that needs more than gradients. saves<argument<I>..., result<I>...> is kept for it, and `f` takes it
+  /// after the gradients; like<i...> are the parameters of `f` that the gradients are shaped like.
   template <class... T, class... Which, int... A, class F>
   void autograd(std::string_view name, Saves<Which...>, Like<A...>, F,
                 SourceLocation where = SourceLocation::current()) {

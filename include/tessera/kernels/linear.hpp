@@ -98,7 +98,7 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
   static_assert(std::is_same_v<T, element_of<W>>, "linear: x and w must have one element type: cast one of them");
   const std::int64_t m = x.dim(0, where), k = x.dim(1, where), n = w.dim(0, where);
   expect_dim("linear", "w", w, 1, k, where);
-  if (m > kMostFewRows) return gemm<U>(x, w.template permute<1, 0>(where), epilogue, row, where);
+  if (m > kFewRowsLimit) return gemm<U>(x, w.template permute<1, 0>(where), epilogue, row, where);
   check_epilogue(epilogue, "linear", Dims<2>({m, n}, where), where);
   const Target target = target_of(x.device(where));
   const auto call = [&](const auto& entry, auto... length) {
@@ -118,7 +118,7 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
   if (asked < 0 && sizeof(T) > 1 && are_summed(m, target))  // of 8 bits: not measured
     return call(kernel<summed_rows<E, C, T, kMostSummed, kSummedRows.n, kSummedRows.k, epilogue_param<P>...>>, i32{0});
   return with_constant<few>(asked >= 0 ? asked : few_rows_heuristic(m, n, target), [&](auto r) {
-    return with_extent<8, kMostFewRows>(m, [&](auto rows) {
+    return with_extent<8, kFewRowsLimit>(m, [&](auto rows) {
       return call(kernel<few_rows<E, C, T, rows, kFewRows[r].n, kFewRows[r].k, epilogue_param<P>...>>);
     });
   });

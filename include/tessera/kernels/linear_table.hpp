@@ -41,8 +41,8 @@ inline std::int32_t constant_length(std::int64_t n, std::int64_t k, int row, con
 inline constexpr LinearTile kSummedRows = {2, 512};
 inline constexpr int kMostSummed = 2;
 inline bool are_summed(std::int64_t m, const Target& target) { return target.gpu && m >= 1 && m <= kMostSummed; }
-/// For 2 to kMostFewRows rows of x: mma. Reading the weights is the bound.
-inline constexpr int kMostFewRows = 64;
+/// For 2 to kFewRowsLimit rows of x: mma. Reading the weights is the bound.
+inline constexpr int kFewRowsLimit = 64;
 inline constexpr LinearTile kFewRows[] = {{64, 256}, {64, 128}, {64, 512}, {32, 256}, {128, 128}};
 /// With few blocks, the loads that one block has in flight decide. Up to 8 rows of x, three steps of 256 are enough if
 /// half of the SMs have a block, and three of 512 are needed if fewer have. With 16 rows only two steps of 512 fit, and

@@ -46,7 +46,7 @@ inline bool repeats(const Argument& a) noexcept {
   return false;
 }
 
-/// The same tensor without gaps, by PyTorch.
+/// A copy of the tensor without gaps, which PyTorch makes.
 inline Handle contiguous(const Handle& tensor) {
   Handle self = tensor.copy();
   StableIValue stack[] = {boxed(self.release()), boxed(aoti_torch_memory_format_contiguous_format())};

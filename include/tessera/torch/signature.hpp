@@ -82,7 +82,7 @@ struct Results<std::tuple<Tensor<T, R>...>> {
   static constexpr std::array<Parameter, sizeof...(T)> value{Parameter{Kind::View, R, element_type<T>}...};
 };
 
-/// Of a lambda without template parameters, or with its element type chosen.
+/// The parameters and the result of a lambda that has no template parameters, or whose element type is chosen.
 template <class Member>
 struct Signature;
 template <class F, class Result, class... P>

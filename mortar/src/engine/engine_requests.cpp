@@ -92,7 +92,7 @@ SchedulerOptions Engine::State::scheduler_options() const {
   o.prompts_first = options.prompts_first;
   o.prefix_cache = options.prefix_cache;
   if (tessera::kernels::target_of(model.device).gpu) {
-    o.free_tokens = tessera::kernels::kMostFewRows;
+    o.free_tokens = tessera::kernels::kFewRowsLimit;
     o.rounding = kGpuRounding;
   }
   // A token at position p takes 2 operations for each weight and 4 p for each element of a query.

@@ -186,7 +186,8 @@ Op<Tensor<bf16, 3>> attend_answers(const Layer& l, const View<bf16, 3>& q) {
 
 constexpr int kCombinedRows = 64;  ///< at most, splits times queries that a block combines
 
-/// KV splits of the tiles of prompts, a power of two. A split begins and ends in about the time of four pages.
+/// KV splits of the tiles of prompts, a power of two. The estimate assumes that a block begins and ends in the time of
+/// four pages.
 std::int64_t splits_of_tiles(const Layer& l) {
   constexpr std::int64_t kPagesOfStep = 8, kBlocksOfSm = 2;
   if (l.one_way() || l.step.query_tile != kQueryTile) return 1;
@@ -216,7 +217,8 @@ auto attend_in_splits(const Layer& l, std::int64_t splits, const Lend<bf16, 3>& 
   });
 }
 
-/// The same, a block for each tile of queries of a head. `o` is a result that is given, or lent.
+/// Attention of parts of prompts, where a block computes a whole tile of queries of a head. `o` is a result that is
+/// given, or lent.
 auto attend_in_tiles(const Layer& l, auto o, const View<bf16, 3>& q) {
   const auto k = pages_of(l.keys), v = pages_of(l.values);
   return kernels::with_extent<64, 128>(q.dim(2), [&](auto d) {

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <barrier>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -67,7 +69,15 @@ Options parse(int argc, char** argv) {
   return o;
 }
 
-/// The sum over all ranks, `calls` times one after the other: summands of zeros stay zeros.
+/// Random numbers that stay finite when they are added over all ranks again and again.
+std::vector<float> summand(std::int64_t n, int rank) {
+  std::vector<float> all(static_cast<std::size_t>(n));
+  std::mt19937 random(static_cast<std::uint32_t>(rank));
+  for (float& x : all) x = std::ldexp(static_cast<float>(random() % 65536) - 32768.0F, -60);
+  return all;
+}
+
+/// The sum over all ranks, `calls` times one after the other.
 Flow<Tensor<f32, 1>> chain(Mesh mesh, Tensor<f32, 1> part, int calls) {
   for (int i = 0; i < calls; ++i) {
     std::vector<Tensor<f32, 1>> parts;
@@ -109,14 +119,18 @@ class Bench {
       const int rank = mesh.first_rank();
       Stream stream = mesh.stream(rank);
       const Dims<1> dims({bytes / static_cast<std::int64_t>(sizeof(f32))});
-      auto part = zeros<f32>(dims).sync(stream);
+      const auto values = summand(dims[0], rank);
+      auto part = from(values, dims).sync(stream);
+      const auto renew = [&] { part = from(values, dims).sync(stream); };
       const auto launched = [&] { part = chain(mesh, std::move(part), options_.chain).on(stream); };
-      time(stream, launched, times_.launched);
+      time(stream, renew, launched, times_.launched);
+      renew();
       const runtime::ThreadDevice device(stream.device());  // a graph is captured for the default device
       auto graph = capture([&](Tensor<f32, 1>& t) { return chain(mesh, std::move(t), options_.chain); },
-                           zeros<f32>(dims).sync(stream));
+                           from(values, dims).sync(stream));
+      const auto refill = [&] { copy_into(mut(graph.template input<0>()), part).sync(stream); };
       time(
-          stream, [&] { graph.replay().on(stream); }, times_.replayed);
+          stream, refill, [&] { graph.replay().on(stream); }, times_.replayed);
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex_);
       if (error_.empty()) error_ = error.what();
@@ -125,8 +139,9 @@ class Bench {
     }
   }
   /// A repetition takes as long as the slowest rank, which begins when all do.
-  void time(Stream& stream, const auto& enqueue, std::vector<double>& times) {
+  void time(Stream& stream, const auto& renew, const auto& enqueue, std::vector<double>& times) {
     for (int i = -2; i < options_.repeats; ++i) {  // two to warm up
+      renew();
       together_.arrive_and_wait();
       const auto begin = Clock::now();
       enqueue();

@@ -52,7 +52,7 @@ std::vector<Bits> one_by_one(Model&& model) {
 TEST(MortarExact, AnswersOfRanksAreThoseOfOneDevice) {
   for (const auto& [shared, ranks] : shared_models()) {
     SCOPED_TRACE(testing::Message() << shared.name << ", " << ranks << " ranks");
-    const std::vector<Bits> expected = one_by_one(shared.on_one_device(true));
+    const std::vector<Bits> expected = one_by_one(shared.on_one_device(true, ranks));
     // 4 pages for up to 3 sequences: some give way; steps with prompts and answers; chunks of 24 tokens.
     Engine engine(shared.on_ranks(ranks, true), {.max_batch = 3, .prefill_tokens = 24, .kv_tokens = 4 * 64});
     const std::vector<Request> requests = some_requests();
@@ -72,7 +72,7 @@ TEST(MortarExact, LogitsOfRanksAreThoseOfOneDevice) {
   for (const auto& [shared, ranks] : shared_models()) {
     SCOPED_TRACE(testing::Message() << shared.name << ", " << ranks << " ranks");
     const std::vector<TokenId> ids = some_ids(70, 3);
-    Engine one(shared.on_one_device(true), {}), all(shared.on_ranks(ranks, true), {.prefill_tokens = 40});
+    Engine one(shared.on_one_device(true, ranks), {}), all(shared.on_ranks(ranks, true), {.prefill_tokens = 40});
     const std::vector<float> expected = one.logits(ids);
     EXPECT_EQ(expected.size(), ids.size() * static_cast<std::size_t>(one.model().config.vocabulary));
     EXPECT_EQ(bits_of(all.logits(ids)), bits_of(expected));
@@ -85,7 +85,7 @@ TEST(MortarExact, SequencesGiveWay) {
   const SharedModel shared{"dense-tied"};
   std::vector<Request> requests;
   for (std::uint32_t i = 0; i < 4; ++i) requests.push_back(some_request(60, 60, i));
-  Engine one(shared.on_one_device(true), {});
+  Engine one(shared.on_one_device(true, 2), {});
   Engine all(shared.on_ranks(2, true), {.max_batch = 4, .kv_tokens = 3 * 64, .prefix_cache = false});
   std::vector<Heard> heard(requests.size());
   for (std::size_t i = 0; i < requests.size(); ++i) all.submit(requests[i], heard[i].listener());

@@ -42,7 +42,7 @@ TEST(MortarFast, ErrorsAreThoseOfOneDevice) {
     SCOPED_TRACE(testing::Message() << shared.name << ", " << ranks << " ranks");
     const std::vector<float> exact = golden_logits(shared.name);
     const std::vector<TokenId> ids = golden_ids(shared.name);
-    Engine one(shared.on_one_device(false), {.prefill_tokens = 32});
+    Engine one(shared.on_one_device(false, ranks), {.prefill_tokens = 32});
     Engine all(shared.on_ranks(ranks, false), {.prefill_tokens = 32});
     const double alone = relative_error(one.logits(ids), exact), together = relative_error(all.logits(ids), exact);
     EXPECT_LE(together, kByChance * alone);
@@ -58,9 +58,9 @@ TEST(MortarFast, DecodingAgreesWithPrompts) {
   constexpr std::size_t kTokens = 8;
   for (const auto& [shared, ranks] : shared_models()) {
     SCOPED_TRACE(testing::Message() << shared.name << ", " << ranks << " ranks");
-    Engine one(shared.on_one_device(false), {});
+    Engine one(shared.on_one_device(false, ranks), {});
     Engine all(shared.on_ranks(ranks, false), {.max_batch = 3});
-    RouterTies routers(shared.on_one_device(false));
+    RouterTies routers(shared.on_the_cpu());
     for (const std::uint32_t together : {1U, 3U}) {
       std::vector<Heard> heard(together);
       std::vector<Request> requests;
@@ -106,9 +106,9 @@ TEST(MortarFast, GreedyTokensAreThoseOfOneDeviceWhereTheFirstLeads) {
     SCOPED_TRACE(testing::Message() << shared.name << ", " << ranks << " ranks");
     const std::vector<float> exact = golden_logits(shared.name);
     const std::vector<TokenId> ids = golden_ids(shared.name);
-    Engine one(shared.on_one_device(false), {}), all(shared.on_ranks(ranks, false), {});
+    Engine one(shared.on_one_device(false, ranks), {}), all(shared.on_ranks(ranks, false), {});
     const std::vector<float> alone = one.logits(ids), together = all.logits(ids);
-    const std::vector<bool> ties = RouterTies(shared.on_one_device(false)).of(ids);
+    const std::vector<bool> ties = RouterTies(shared.on_the_cpu()).of(ids);
     const std::size_t n = exact.size() / ids.size();
     float error = 0;
     for (std::size_t i = 0; i < exact.size(); ++i)

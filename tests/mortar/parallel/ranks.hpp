@@ -1,4 +1,4 @@
-// Models that several ranks of this process share, on the CPU.
+// Models that several ranks of this process share: on as many GPUs where there are, else on the CPU.
 #pragma once
 #include <memory>
 #include <random>
@@ -7,9 +7,19 @@
 #include <vector>
 
 #include "mortar/engine/test_engine.hpp"
-#include "tessera/mesh/mesh.hpp"
+#include "tessera/mesh/thread_meshes.hpp"
+#include "tessera/runtime/cuda.hpp"
 
 namespace mortar::test {
+
+/// The devices of that many ranks: different GPUs if the default device is one and there are as many, else the CPU.
+inline std::vector<tessera::Device> devices_of(int ranks) {
+  std::vector<tessera::Device> all;
+  const bool gpus = tessera::default_device().kind() == tessera::DeviceKind::Cuda && ranks > 1 &&
+                    tessera::runtime::cuda::device_count() >= ranks;
+  for (int i = 0; i < ranks; ++i) all.push_back(gpus ? tessera::Device::cuda(i) : tessera::Device::cpu());
+  return all;
+}
 
 /// A model of tests/mortar/data, or random weights for a configuration.
 struct SharedModel {
@@ -18,9 +28,10 @@ struct SharedModel {
 
   bool has_files() const { return config.is_null(); }
 
-  Model load(const std::vector<tessera::Mesh>& meshes, bool exact, std::int64_t max_batch = 1) const {
+  Model load(const std::vector<tessera::Mesh>& meshes, bool exact, std::int64_t max_batch = 1,
+             tessera::Device alone = tessera::Device::cpu()) const {
     ModelOptions options;
-    options.device = tessera::Device::cpu();
+    options.device = meshes.empty() ? alone : meshes.front().device(meshes.front().first_rank());
     options.max_context = 256, options.max_batch = max_batch;
     options.meshes = meshes, options.exact = exact;
     if (has_files()) return mortar::load(test_model(name).string(), options);
@@ -29,8 +40,10 @@ struct SharedModel {
     options.random_weights = 3;
     return mortar::load(folder.path().string(), options);
   }
-  Model on_one_device(bool exact) const { return load({}, exact); }
-  Model on_ranks(int ranks, bool exact) const { return load(tessera::Mesh::threads(ranks), exact); }
+  Model on_the_cpu() const { return load({}, false); }
+  /// On the first of the devices that `ranks` ranks have.
+  Model on_one_device(bool exact, int ranks = 1) const { return load({}, exact, 1, devices_of(ranks).front()); }
+  Model on_ranks(int ranks, bool exact) const { return load(tessera::mesh::thread_meshes(devices_of(ranks)), exact); }
 };
 
 /// Sizes that two and four ranks, with eight heads eight, can share, also where FP8 has blocks: a vocabulary that does

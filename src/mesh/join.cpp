@@ -15,6 +15,7 @@
 #include "mesh/mesh_state.hpp"
 #include "mesh/mpi_exchange.hpp"
 #include "mesh/nccl_communicator.hpp"
+#include "mesh/nccl_group.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/mesh/processes.hpp"
@@ -178,7 +179,10 @@ bool are_different_gpus(const std::vector<Device>& devices) {
 
 /// Members of a group over NCCL, one for each device: all of them have to be made at the same time.
 std::vector<Mesh> members_over_nccl(const mesh::nccl::Library& library, const std::vector<Device>& devices,
-                                    SourceLocation where) {
+                                    int timeout_ms, SourceLocation where) {
+  mesh::NcclOptions options = mesh::nccl_options();
+  options.timeout_ms = options.collective_ms = timeout_ms;
+  options.siblings = std::make_shared<mesh::nccl::Siblings>();
   const mesh::nccl::UniqueId id = mesh::nccl_id(library, where);
   const std::vector<Stream> streams = streams_on(devices);
   std::vector<std::shared_ptr<mesh::Communicator>> communicators(devices.size());
@@ -186,8 +190,14 @@ std::vector<Mesh> members_over_nccl(const mesh::nccl::Library& library, const st
   const auto make = [&](std::size_t i) noexcept {
     try {
       communicators[i] = mesh::nccl_communicator(library, id, static_cast<int>(devices.size()), static_cast<int>(i),
-                                                 std::span(streams).subspan(i, 1), mesh::nccl_options(), where);
-    } catch (...) { errors[i] = std::current_exception(); }
+                                                 std::span(streams).subspan(i, 1), options, where);
+    } catch (const Error& error) {
+      errors[i] = std::current_exception();
+      options.siblings->end({static_cast<int>(i), error.message()});
+    } catch (...) {
+      errors[i] = std::current_exception();
+      options.siblings->end({static_cast<int>(i), "an error that is not Tessera's"});
+    }
   };
   {
     std::vector<std::jthread> threads;
@@ -207,7 +217,7 @@ std::vector<Mesh> members_over_nccl(const mesh::nccl::Library& library, const st
 std::vector<Mesh> mesh::thread_meshes(const std::vector<Device>& devices, int timeout_ms, SourceLocation where) {
   if (devices.empty()) throw MeshError("a mesh has at least one rank.\n  Name a device for each rank.", where);
   if (are_different_gpus(devices) && nccl::available())
-    return members_over_nccl(nccl::installed_library(where), devices, where);
+    return members_over_nccl(nccl::installed_library(where), devices, timeout_ms, where);
   std::vector<Mesh> all;
   auto communicators = thread_communicators(static_cast<int>(devices.size()), 1, timeout_ms);
   for (std::size_t i = 0; i < devices.size(); ++i)

@@ -9,12 +9,20 @@
 
 namespace tessera::mesh {
 
+namespace nccl {
+class Siblings;
+}
+
 struct NcclOptions {
   int timeout_ms = 60'000;  ///< of one call of the host: creating a communicator, or the start of a collective; 0: none
+  /// After so long, a collective that has been enqueued and has not ended waits for a rank that does not make it: the
+  /// group ends. 0: it may wait for ever, as processes do that wait for what another one tells them.
+  int collective_ms = 0;
   /// Collectives of at most so many bytes go through memory that all ranks have registered (symmetric windows), where
   /// the library has them and each member has one rank. 0: none do.
   std::size_t window_bytes = std::size_t{1} << 20;
-  bool window_of_one_rank = false;  ///< a group of one rank, which gains nothing by it, has one too
+  bool window_of_one_rank = false;             ///< a group of one rank, which gains nothing by it, has one too
+  std::shared_ptr<nccl::Siblings> siblings{};  ///< groups of this process that end together; null: none
 };
 
 /// The options that the environment asks for: TESSERA_MESH_TIMEOUT, TESSERA_NCCL_WINDOWS.

@@ -68,6 +68,30 @@ Group::~Group() {
   end_ranks();
 }
 
+void Siblings::add(const std::weak_ptr<Group>& group) {
+  std::optional<GroupFailure> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(groups_, [](const auto& one) { return one.expired(); });
+    groups_.push_back(group);
+    ended = failure_;
+  }
+  if (!ended) return;
+  if (const auto one = group.lock()) one->abort(*ended);
+}
+
+void Siblings::end(const GroupFailure& failure) noexcept {
+  std::vector<std::weak_ptr<Group>> groups;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = failure;
+    groups.swap(groups_);
+  }
+  for (const auto& group : groups)
+    if (const auto one = group.lock()) one->abort(failure);
+}
+
 Work Group::make_work() {
   Work work;
   for (std::size_t i = 0; i < ranks_.size(); ++i)
@@ -81,7 +105,7 @@ void Group::create(const UniqueId& id, int size, int first, SourceLocation where
   size_ = size;
   first_ = first;
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = first + static_cast<int>(i);
-  watchdog_ = std::thread([this] { watch(); });
+  begin();
   call_each("ncclCommInitRankConfig", "making a mesh", where, [&](Rank& rank) {
     Config config;
     const Result result = library_.ncclCommInitRankConfig(rank.made.get(), size, id, rank.number, &config);
@@ -131,13 +155,20 @@ void Group::create_from(Group& parent, int colour, SourceLocation where) {
     rank->number = number;
   }
   first_ = ranks_.front()->number;
-  watchdog_ = std::thread([this] { watch(); });
+  begin();
   prepare(where);
+}
+
+void Group::begin() {
+  watchdog_ = std::thread([this] { watch(); });
+  if (options_.siblings) options_.siblings->add(weak_from_this());
 }
 
 void Group::prepare(SourceLocation where) {
   for (const auto& rank : ranks_) {
-    rank->token = runtime::Storage::allocate(rank->stream.core(), kTokenBytes, {.label = "the order of collectives"});
+    auto token = runtime::Storage::allocate(rank->stream.core(), kTokenBytes, {.label = "the order of collectives"});
+    const std::lock_guard lock(rank->mutex);  // the watchdog looks at it
+    rank->token = std::move(token);
     rank->copy = rank->stream.device().backend().range_copy();
   }
   const bool several = size_ > 1 || options_.window_of_one_rank;
@@ -307,6 +338,7 @@ void Group::abort(const GroupFailure& failure) noexcept {
     failed_.store(true);
   }
   changed_.notify_all();
+  if (options_.siblings) options_.siblings->end(failure);
 }
 
 void Group::watch() {
@@ -320,6 +352,7 @@ void Group::watch() {
     if (stopping_ || failure_) continue;
     lock.unlock();
     look_for_errors();
+    look_for_stalls();
     lock.lock();
   }
   const bool failed = failure_.has_value();
@@ -340,6 +373,29 @@ void Group::look_for_errors() {
     }
     abort({result == Result::RemoteError ? -1 : rank->number,
            concat("NCCL reports for rank ", rank->number, ": ", text)});
+  }
+}
+
+/// A collective that is in flight, while none has ended, for longer than the limit waits for a rank that does not come.
+void Group::look_for_stalls() {
+  if (options_.collective_ms == 0) return;
+  for (const auto& rank : ranks_) {
+    runtime::StorageRef token;
+    {
+      const std::unique_lock lock(rank->mutex, std::try_to_lock);
+      if (lock) token = rank->token;
+    }
+    if (token == nullptr) continue;
+    const runtime::Ticket last = token->last_write();
+    const bool in_flight = last.stream != nullptr && !last.stream->has_ended(last.number);
+    const bool same = in_flight && rank->waited.stream == last.stream && rank->waited.number == last.number;
+    if (!same) {
+      rank->waited = in_flight ? last : runtime::Ticket{};
+      rank->since = Clock::now();
+    } else if (Clock::now() - rank->since > std::chrono::milliseconds(options_.collective_ms)) {
+      return abort({-1, concat("a collective of rank ", rank->number, " did not end within ",
+                               options_.collective_ms / 1000.0, " s: another rank has not made it")});
+    }
   }
 }
 

@@ -45,11 +45,28 @@ bool can_sum(ElementType element) noexcept;
 
 class Group;
 
+/// Groups that end together: those of a process whose threads have a member each. NCCL tells a rank nothing of another
+/// rank that has given up, and a kernel that waits for it spins for ever.
+class Siblings {
+ public:
+  /// A group that comes after the failure ends at once.
+  void add(const std::weak_ptr<Group>& group);
+  void end(const GroupFailure& failure) noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<Group>> groups_;
+  std::optional<GroupFailure> failure_;
+};
+
 /// The collectives of one rank, as work of its stream.
 class CollectiveWork final : public runtime::Launchable {
  public:
   CollectiveWork(std::shared_ptr<Group> group, std::size_t local) : group_(std::move(group)), local_(local) {}
   void launch(const runtime::LaunchContext& context) const override;
+  /// NCCL keeps a stream for each number of a capture (ncclStrongStreamAcquire), and takes a second capture with that
+  /// number for one that goes on: its stream is no longer captured, and the driver rejects the dependency.
+  bool captured_apart() const noexcept override { return true; }
 
  private:
   std::shared_ptr<Group> group_;
@@ -98,6 +115,8 @@ class Group : public std::enable_shared_from_this<Group> {
     runtime::StorageRef window;  ///< of two halves: what is read, what is written
     Window registered = nullptr;
     std::shared_ptr<const runtime::Launchable> copy;
+    runtime::Ticket waited;  ///< of the watchdog: the collective that it has seen in flight, since when
+    std::chrono::steady_clock::time_point since;
   };
 
   /// Runs f with the device of the rank's stream current.
@@ -126,6 +145,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void end_ranks() noexcept;
   void watch();
   void look_for_errors();
+  void look_for_stalls();
+  void begin();
   void abort_ranks() noexcept;
 
   const Library& library_;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "mesh/nccl_group.hpp"
 #include "mesh/nccl_rig.hpp"
 #include "tessera/runtime/graph.hpp"
 
@@ -64,7 +65,7 @@ TEST(NcclLibrary, TheMeetingPointIsNcclsUnlessTheUserSetsIt) {
 
 // -- communicators ---------------------------------------------------------------------------------------------------
 
-constexpr NcclOptions kOptions{.timeout_ms = 20'000, .window_bytes = 4096, .window_of_one_rank = true};
+const NcclOptions kOptions{.timeout_ms = 20'000, .window_bytes = 4096, .window_of_one_rank = true};
 
 /// Calls f(member) in a thread for each member; the error of the first that fails.
 std::string in_threads(int members, const std::function<void(int)>& f) {
@@ -315,7 +316,7 @@ TEST(NcclCommunicator, CollectivesAreCapturedOneAfterTheOther) {
       recording->finish();
       const auto graph = rig.backend(0).make_graph(recording);
       // Nothing but their order connects the two: the second follows the first.
-      EXPECT_EQ(rig.driver().last_graph(), window == 0 ? "x x0 x1 x2" : "c x0 x1 c2 c3 x4 x5 c6");
+      EXPECT_EQ(rig.driver().last_graph(), window == 0 ? "g{x x0} g0{x x0}" : "c g0{x x0} c1 c2 g3{x x0} c4");
       const Stream stream(rig.device(0));
       stream.core()->submit({graph, {}, {}, recording->accesses(), "a graph", {}});
       EXPECT_EQ(rig.read<float>(0, x), values_of(1, 10));
@@ -441,6 +442,98 @@ TEST(NcclCommunicator, AnAbortEndsWorkInFlight) {
   rig.stop();
   EXPECT_EQ(rig.fake.leaks(), "");
   EXPECT_EQ(rig.fake.aborts(), 2);
+}
+
+CollectiveCall all_reduce_of(const std::vector<RankOperands>& operands) {
+  CollectiveCall call = call_of(Collective::AllReduce, ElementType::f32, 4);
+  call.ranks = operands;
+  return call;
+}
+
+/// Members of one process that were told so end together: rank 0 waits in a kernel for rank 1, which has given up.
+TEST(NcclCommunicator, SiblingsEndTogether) {
+  for (const bool in_part : {false, true}) {
+    NcclRig rig(2);
+    {
+      NcclOptions options = kOptions;
+      options.siblings = std::make_shared<nccl::Siblings>();
+      Members m(rig, 2, 1, options);
+      Communicators parts(2);
+      EXPECT_EQ(
+          in_threads(
+              2, [&](int r) { parts[static_cast<std::size_t>(r)] = m.all[static_cast<std::size_t>(r)]->split(0, {}); }),
+          "ok");
+      const Communicators& used = in_part ? parts : m.all;
+      const auto x = rig.make(0, values_of(0, 4));
+      const std::vector<RankOperands> operands{{m.streams[0], x, 0, x, 0}};
+      used[0]->enqueue(all_reduce_of(operands));
+      m.all[1]->abort({1, "has given up"});
+      rig.wait(*x);
+      for (const auto& communicator : {m.all[0], parts[0], parts[1]}) {
+        const auto failure = wait_for_failure(*communicator);
+        ASSERT_TRUE(failure);
+        EXPECT_EQ(failure->rank, 1);
+        EXPECT_EQ(failure->reason, "has given up");
+      }
+      // Who comes later ends at once.
+      const Stream stream(rig.device(0));
+      EXPECT_THAT(error_of([&] {
+                    nccl_communicator(rig.library, nccl_id(rig.library), 1, 0, {&stream, 1}, options);
+                  }),
+                  HasSubstr("has given up"));
+    }
+    rig.stop();
+    EXPECT_EQ(rig.driver().violation() + rig.fake.leaks(), "");
+  }
+}
+
+/// Rank 1 never calls. With a limit the group of rank 0 ends and names the reason; without one it may wait.
+TEST(NcclCommunicator, ACollectiveThatAnotherRankDoesNotMakeEndsAfterTheLimit) {
+  for (const int limit : {0, 200}) {
+    NcclRig rig(2);
+    {
+      NcclOptions options = kOptions;
+      options.collective_ms = limit;
+      Members m(rig, 2, 1, options);
+      const auto x = rig.make(0, values_of(0, 4));
+      const std::vector<RankOperands> operands{{m.streams[0], x, 0, x, 0}};
+      m.all[0]->enqueue(all_reduce_of(operands));
+      if (limit == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        EXPECT_FALSE(m.all[0]->failure());
+        m.all[0]->abort({0, "the end of the test"});
+      }
+      rig.wait(*x);
+      const auto failure = wait_for_failure(*m.all[0]);
+      ASSERT_TRUE(failure);
+      if (limit > 0) {
+        EXPECT_EQ(failure->reason, "a collective of rank 0 did not end within 0.2 s: another rank has not made it");
+      }
+      EXPECT_FALSE(m.all[1]->failure()) << "it was not told of the other";
+      m.all[1]->abort({1, "the end of the test"});
+    }
+    rig.stop();
+    EXPECT_EQ(rig.driver().violation() + rig.fake.leaks(), "");
+  }
+}
+
+/// Collectives that end one after the other are not taken for one that does not: the limit begins again.
+TEST(NcclCommunicator, CollectivesThatEndHaveNoLimitTogether) {
+  NcclRig rig(1);
+  {
+    NcclOptions options = kOptions;
+    options.collective_ms = 300;
+    Members m(rig, 1, 1, options);
+    const auto x = rig.make(0, values_of(0, 4));
+    const std::vector<RankOperands> operands{{m.streams[0], x, 0, x, 0}};
+    for (int i = 0; i < 6; ++i) {
+      m.all[0]->enqueue(all_reduce_of(operands));
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    EXPECT_FALSE(m.all[0]->failure());
+  }
+  rig.stop();
+  EXPECT_EQ(rig.fake.violation() + rig.driver().violation() + rig.fake.leaks(), "");
 }
 
 TEST(NcclCommunicator, WhatNcclDoesNotHaveIsRejected) {

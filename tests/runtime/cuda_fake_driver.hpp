@@ -197,7 +197,8 @@ class FakeDriver {
   struct Graph {
     std::vector<Node> nodes;  // each behind those that it follows
     bool destroyed = false, executable = false, is_body = false;
-    int captures = 0;  // streams that capture into it
+    int captures = 0;            // streams that capture into it
+    bool foreign_ended = false;  // a capture into it has ended that had work of another library
   };
   struct Condition {
     const Graph* graph = nullptr;  // that contains its node
@@ -211,6 +212,7 @@ class FakeDriver {
     bool kernel_is_last = false;  // allocations, frees and records aside
     Graph* capture = nullptr;     // its steps are captured, not run
     bool invalid = false;         // the capture: it ends without a graph
+    bool foreign = false;         // the capture has work of another library
     bool capturing = false;
     int priority = 0;
     std::uint64_t id = 0;

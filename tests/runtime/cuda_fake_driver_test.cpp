@@ -174,6 +174,9 @@ void FakeDriver::foreign_call(CUstream handle, std::function<bool()> ready, std:
   step.ready = std::move(ready);
   step.foreign = std::move(run);
   stream(handle)->kernel_is_last = false;
+  // As NCCL does, the library tells captures apart by their number, which all captures into one graph share.
+  if (const Graph* const graph = stream(handle)->capture; graph != nullptr && graph->foreign_ended)
+    violate("another library is captured into a graph again after its capture has ended");
   stream(handle)->steps.push_back(std::move(step));
 }
 

@@ -114,7 +114,7 @@ CUresult GraphFunctions::begin(FakeDriver& d, CUstream handle, Graph& graph, std
   if (!stream->steps.empty()) d.violate("a stream with work is captured");
   stream->capture = &graph;
   stream->position = std::move(position);
-  stream->invalid = stream->kernel_is_last = false;
+  stream->invalid = stream->kernel_is_last = stream->foreign = false;
   ++graph.captures;
   return 0;
 }
@@ -139,6 +139,7 @@ void GraphFunctions::settle(FakeDriver& d, FakeDriver::Stream& stream) {
   for (Step& step : std::exchange(stream.steps, {})) {
     if (step.kind == Kind::Record) continue;
     const bool programmatic = step.programmatic;
+    stream.foreign = stream.foreign || step.kind == Kind::Foreign;
     CUgraphEdgeData edge;
     edge.from_port = edge.type = programmatic ? 1 : 0;
     const std::vector<CUgraphEdgeData> edges(stream.position.size(), edge);
@@ -163,6 +164,7 @@ CUresult GraphFunctions::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   settle(d, *stream);
   Graph* const made = std::exchange(stream->capture, nullptr);
   --made->captures;
+  made->foreign_ended = made->foreign_ended || stream->foreign;
   *graph = nullptr;
   if (stream->invalid) {
     made->destroyed = true;

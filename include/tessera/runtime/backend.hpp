@@ -59,6 +59,9 @@ class Launchable {
   virtual bool same_as(const Launchable& other) const noexcept { return this == &other; }
   /// Private to the CUDA backend, the only one that overrides it: its KernelWork, null if it is none.
   virtual const void* native_kernel() const noexcept { return nullptr; }
+  /// True for work of a library that tells captures apart by the number that the driver gives them. All captures into
+  /// one graph have one number, so each piece of such work is captured into a graph of its own, which becomes a node.
+  virtual bool captured_apart() const noexcept { return false; }
 };
 
 /// A point in a queue's order with a time stamp: work to be submitted once. (Events for waiting have no time stamp,

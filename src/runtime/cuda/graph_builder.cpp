@@ -29,11 +29,16 @@ void GraphBuilder::Kernel::set(const CUDA_KERNEL_NODE_PARAMS& kernel, const char
 /// Ends the capture in any case.
 class GraphBuilder::StreamCapture {
  public:
-  /// Before CUDA 12.3 no stream captures into a graph that exists: the work becomes a graph within the graph.
+  /// Before CUDA 12.3 no stream captures into a graph that exists, and some work must not: it becomes a graph within
+  /// the graph.
   StreamCapture(const GraphBuilder& builder, const RecordedWork& entry, const GraphNodes& after)
-      : builder_(builder), entry_(entry), after_(after), stream_(builder.stream_->get()) {
+      : builder_(builder),
+        entry_(entry),
+        after_(after),
+        stream_(builder.stream_->get()),
+        apart_(!builder.has_edges() || entry.call.work->captured_apart()) {
     constexpr int kMode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-    if (builder.has_edges()) {
+    if (!apart_) {
       check(driver().cuStreamBeginCaptureToGraph(stream_, builder.graph_, after.data(), nullptr, after.size(), kMode),
             "cuStreamBeginCaptureToGraph");
     } else {
@@ -46,7 +51,7 @@ class GraphBuilder::StreamCapture {
     if (!open_) return;
     CUgraph partial = nullptr;
     driver().cuStreamEndCapture(stream_, &partial);
-    if (!builder_.has_edges()) {
+    if (apart_) {
       if (partial != nullptr) driver().cuGraphDestroy(partial);
     } else if (partial == nullptr) {
       builder_.whole_.abandon();
@@ -56,7 +61,7 @@ class GraphBuilder::StreamCapture {
   StreamCapture& operator=(const StreamCapture&) = delete;
 
   void end(GraphNodes& ends) {
-    if (!builder_.has_edges()) return ends.push_back(end_as_child());
+    if (apart_) return ends.push_back(end_as_child());
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     unsigned long long id = 0;
     CUgraph graph = nullptr;
@@ -90,6 +95,7 @@ class GraphBuilder::StreamCapture {
   const RecordedWork& entry_;
   const GraphNodes& after_;
   CUstream stream_;
+  const bool apart_;
   bool open_ = true;
 };
 

@@ -97,7 +97,7 @@ class NcclCommunicator final : public Communicator {
 NcclOptions nccl_options() {
   NcclOptions options;
   options.timeout_ms = timeout_of_environment();
-  if (!env_flag(Env::NCCL_WINDOWS, true)) options.window_bytes = 0;
+  if (env_flag(Env::NCCL_WINDOWS, false)) options.window_bytes = kWindowBytes;
   return options;
 }
 

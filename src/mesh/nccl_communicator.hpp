@@ -13,6 +13,9 @@ namespace nccl {
 class Siblings;
 }
 
+/// Of windows, where the user wants them.
+inline constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
+
 struct NcclOptions {
   int timeout_ms = 60'000;  ///< of one call of the host: creating a communicator, or the start of a collective; 0: none
   /// After so long, a collective that has been enqueued and has not ended waits for a rank that does not make it: the
@@ -20,7 +23,8 @@ struct NcclOptions {
   int collective_ms = 0;
   /// Collectives of at most so many bytes go through memory that all ranks have registered (symmetric windows), where
   /// the library has them and each member has one rank. 0: none do.
-  std::size_t window_bytes = std::size_t{1} << 20;
+  /// NCCL's kernels over windows look at no flag: one that waits for a rank that has failed cannot be ended.
+  std::size_t window_bytes = 0;
   bool window_of_one_rank = false;             ///< a group of one rank, which gains nothing by it, has one too
   std::shared_ptr<nccl::Siblings> siblings{};  ///< groups of this process that end together; null: none
 };

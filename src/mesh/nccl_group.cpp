@@ -107,7 +107,7 @@ void Group::create(const UniqueId& id, int size, int first, SourceLocation where
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = first + static_cast<int>(i);
   begin();
   call_each("ncclCommInitRankConfig", "making a mesh", where, [&](Rank& rank) {
-    Config config;
+    Config config(library_.version);
     const Result result = library_.ncclCommInitRankConfig(rank.made.get(), size, id, rank.number, &config);
     rank.comm = *rank.made;
     return result;
@@ -138,7 +138,7 @@ void Group::create_from(Group& parent, int colour, SourceLocation where) {
   std::size_t next = 0;
   try {
     parent.call_each("ncclCommSplit", "splitting a mesh", where, [&](Rank& rank) {
-      Config config;
+      Config config(library_.version);
       return library_.ncclCommSplit(rank.comm, colour, rank.number, ranks_[next++]->made.get(), &config);
     });
     for (std::size_t i = 0; i < ranks_.size(); ++i)

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <glob.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -17,6 +18,10 @@
 
 namespace tessera::mesh::nccl {
 
+Config::Config(int library) noexcept
+    : size(library >= kGraphsVersion ? sizeof(Config) : offsetof(Config, channels_per_net_peer)),
+      version(static_cast<unsigned>(library >= kGraphsVersion ? kGraphsVersion : kOldestVersion)) {}
+
 namespace {
 
 constexpr const char* kName = "libnccl.so.2";
@@ -28,6 +33,12 @@ constexpr const char* kFix =
 std::string load(Library& library, const std::string& path) {
   // Multicast memory (NVLink SHARP) cannot be mapped on all systems that report it, and a failure to map it is fatal.
   setenv("NCCL_NVLS_ENABLE", "0", 0);
+  // Before 2.29 only the environment says how graphs are used (Config::graph_usage_mode), and for the whole process: a
+  // library that somebody else has loaded is left as it is.
+  if (void* const loaded = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD); loaded != nullptr)
+    dlclose(loaded);
+  else
+    setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 0);
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: NCCL's threads live in it
   if (handle == nullptr) {
     const char* const reason = dlerror();

@@ -48,13 +48,17 @@ inline constexpr int kUndefined = INT_MIN;      ///< NCCL_CONFIG_UNDEF_INT
 inline constexpr int kSymmetricWindow = 0x01;   ///< NCCL_WIN_COLL_SYMMETRIC
 inline constexpr int kOldestVersion = 22700;    ///< 2.27.0, as ncclGetVersion has it
 inline constexpr int kWindowsVersion = 22703;   ///< symmetric windows
+inline constexpr int kGraphsVersion = 22900;    ///< a configuration says how graphs are used
 inline constexpr unsigned kMagic = 0xcafebeef;  ///< NCCL_API_MAGIC
 
-/// ncclConfig_t as of 2.27. A newer library reads `size` bytes, and takes its defaults for what `version` did not have.
+/// ncclConfig_t as of 2.29, or what 2.27 has of it. A library reads `size` bytes, and takes its defaults for what
+/// `version` did not have.
 struct Config {
-  std::size_t size = sizeof(Config);
+  /// For a library of that version.
+  explicit Config(int library) noexcept;
+  std::size_t size;
   unsigned magic = kMagic;
-  unsigned version = kOldestVersion;
+  unsigned version;
   int blocking = 0;
   int cga_cluster_size = kUndefined;
   int min_ctas = kUndefined;
@@ -67,6 +71,12 @@ struct Config {
   int cta_policy = kUndefined;
   int shrink_share = kUndefined;
   int nvls_ctas = kUndefined;
+  int channels_per_net_peer = kUndefined;  ///< from here on 2.29
+  int nvlink_centric = kUndefined;
+  /// One graph at a time (1): the token of the group orders the collectives of all graphs and streams, so the events by
+  /// which NCCL orders them (2, the default) only take time.
+  int graph_usage_mode = 1;
+  int rma_contexts = kUndefined;
 };
 
 struct Library {

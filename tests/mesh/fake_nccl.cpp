@@ -18,12 +18,22 @@ Library library;
 struct Id {
   char internal[128];
 };
-/// The beginning of ncclConfig_t.
+/// ncclConfig_t of 2.29.
 struct Config {
   std::size_t size;
   unsigned magic, version;
-  int blocking;
+  int blocking, cga, least, most;
+  const char* net;
+  int share, traffic;
+  const char* name;
+  int collnet, policy, shrink, nvls, channels, centric, graphs, contexts;
 };
+bool is_right(const Config& config) {
+  constexpr int kUndefined = INT_MIN;
+  return config.magic == 0xcafebeef && config.size == sizeof(Config) && config.version == 22900 &&
+         config.blocking == 0 && config.net == nullptr && config.graphs == 1 && config.contexts == kUndefined &&
+         config.share == kUndefined;
+}
 
 }  // namespace
 }  // namespace tessera::mesh::fake
@@ -52,8 +62,7 @@ int ncclCommInitRankConfig(Comm** made, int ranks, Id id, int rank, Config* conf
   *made = nullptr;
   const int entered = library.enter("ncclCommInitRankConfig", nullptr);
   if (entered != kSuccess && entered != kInProgress) return entered;
-  if (config->magic != 0xcafebeef || config->size < 72 || config->blocking != 0)
-    library.violate("a configuration that is not that of a communicator without blocking");
+  if (!is_right(*config)) library.violate("a configuration that is not that of a communicator without blocking");
   const std::string key(id.internal);
   auto& group = library.groups[key];
   if (group == nullptr) group = std::make_shared<Group>();
@@ -69,7 +78,7 @@ int ncclCommInitRankConfig(Comm** made, int ranks, Id id, int rank, Config* conf
 int ncclCommSplit(Comm* comm, int colour, int key, Comm** made, Config* config) {
   const std::lock_guard lock(library.mutex);
   if (const int entered = library.enter("ncclCommSplit", comm); entered != kSuccess) return entered;
-  if (config == nullptr || config->magic != 0xcafebeef) library.violate("a split without a configuration");
+  if (config == nullptr || !is_right(*config)) library.violate("a split without a configuration");
   comm->splitting = true;
   comm->split = {colour, key, made};
   if (++comm->group->splits == comm->group->size) library.finish_split(*comm->group);

@@ -54,6 +54,16 @@ TEST(NcclLibrary, MulticastIsOffUnlessTheUserSetsIt) {
   EXPECT_STREQ(std::getenv("NCCL_NVLS_ENABLE"), "0");
 }
 
+/// A library is told no more than it knows: the fields end where those of 2.27 do.
+TEST(NcclLibrary, TheConfigurationIsThatOfTheLibrary) {
+  for (const int version : {22700, 22809}) {
+    EXPECT_EQ(nccl::Config(version).size, offsetof(nccl::Config, channels_per_net_peer));
+    EXPECT_EQ(nccl::Config(version).version, 22700U);
+  }
+  EXPECT_EQ(nccl::Config(23007).size, sizeof(nccl::Config));
+  EXPECT_EQ(nccl::Config(23007).version, 22900U);
+}
+
 TEST(NcclLibrary, TheMeetingPointIsNcclsUnlessTheUserSetsIt) {
   unsetenv("NCCL_COMM_ID");
   set_nccl_meeting_point({"fe80::1", 1, 2});

@@ -540,6 +540,7 @@ TEST(NcclCommunicator, CollectivesThatEndHaveNoLimitTogether) {
       m.all[0]->enqueue(all_reduce_of(operands));
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));  // nothing is in flight
     EXPECT_FALSE(m.all[0]->failure());
   }
   rig.stop();

@@ -27,6 +27,8 @@ enum class FileType : std::uint8_t {
 };
 /// The spelling in files: "BF16".
 const char* name_of(FileType type) noexcept;
+/// Of one element; 1 for those that are smaller.
+std::size_t bytes_of(FileType type) noexcept;
 
 /// A tensor of a file. Its data may be at any address: it is not aligned.
 struct FileTensor {
@@ -96,6 +98,7 @@ class Checkpoint {
  private:
   void open(const std::filesystem::path& file);
   void check_index(const std::string& index, const std::unordered_map<std::string, std::string>& files) const;
+  void warn_of_rounding(const ModelSpec& model, const OnWarning& warn) const;
   void check_tensors(const ModelSpec& model) const;
   std::set<std::string> unread_files() const;
 

@@ -131,5 +131,8 @@ struct GenerationConfig {
 GenerationConfig parse_generation_config(std::string_view text, const std::string& file, const ModelSpec& model);
 /// `folder`/generation_config.json; a folder without the file has the defaults. Throws ModelError.
 GenerationConfig read_generation_config(const std::filesystem::path& folder, const ModelSpec& model);
+/// The text of eos_token in `folder`/tokenizer_config.json; nothing if there is none. load() takes its id where neither
+/// generation_config.json nor config.json has one. Throws ModelError.
+std::optional<std::string> read_eos_token(const std::filesystem::path& folder);
 
 }  // namespace mortar

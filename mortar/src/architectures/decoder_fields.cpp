@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "tessera/base/format.hpp"
 
@@ -28,8 +29,11 @@ void check_fields(const Fields& f) {
   if (f.number_or("partial_rotary_factor", 0, 1, 1) != 1) f.fail("partial_rotary_factor", "1");
   if (f.integer_or("shared_expert_intermediate_size", 0, kMostHidden, 0) != 0)
     f.fail("shared_expert_intermediate_size", "0: shared experts are not supported");
-  for (const char* type : {"torch_dtype", "dtype"})
-    if (f.text_or(type, "bfloat16") != "bfloat16") f.fail(type, "\"bfloat16\"");
+  for (const char* type : {"torch_dtype", "dtype"}) {  // the files say what is stored, and is rounded to bfloat16
+    constexpr std::string_view kTypes[] = {"bfloat16", "float16", "float32"};
+    if (std::ranges::find(kTypes, f.text_or(type, "bfloat16")) == std::end(kTypes))
+      f.fail(type, "\"bfloat16\", \"float16\" or \"float32\"");
+  }
 }
 
 /// What a spec can say, but no kernel computes.
@@ -69,20 +73,19 @@ Llama3Scaling llama3_of(const Fields& f) {
   return l;
 }
 
-/// rope_theta and rope_scaling, or both in rope_parameters (newer files). YaRN stretches `context`.
-RotarySpec rotary_of(const Fields& f, const std::optional<double>& base, std::int64_t& context) {
-  constexpr double kLowest = 1.5, kHighest = 1e12;
+/// rope_theta and rope_scaling, or both in rope_parameters (newer files); some files have rope_theta in rope_scaling.
+/// YaRN stretches `context`.
+RotarySpec rotary_of(const Fields& f, std::int64_t& context) {
+  constexpr double kLowest = 1.5, kHighest = 1e12, kDefault = 1e4;
   RotarySpec rotary;
   const auto parameters = f.object("rope_parameters");
   const auto scaling = f.object("rope_scaling");
   if (parameters && scaling) f.fail("rope_scaling", "no such field beside rope_parameters");
-  const bool inside = parameters && parameters->has("rope_theta");
-  const Fields& from = inside ? *parameters : f;
-  rotary.base =
-      base ? from.number_or("rope_theta", kLowest, kHighest, *base) : from.number("rope_theta", kLowest, kHighest);
-  if (inside && f.number_or("rope_theta", kLowest, kHighest, rotary.base) != rotary.base)
-    f.fail("rope_theta", concat(rotary.base, ", as in rope_parameters"));
   const auto& rope = parameters ? parameters : scaling;
+  const bool inside = rope && rope->has("rope_theta");
+  rotary.base = (inside ? *rope : f).number_or("rope_theta", kLowest, kHighest, kDefault);
+  if (inside && f.number_or("rope_theta", kLowest, kHighest, rotary.base) != rotary.base)
+    f.fail("rope_theta", concat(rotary.base, ", as in ", parameters ? "rope_parameters" : "rope_scaling"));
   if (!rope) return rotary;
   if (rope->number_or("partial_rotary_factor", 0, 1, 1) != 1) rope->fail("partial_rotary_factor", "1");
   const char* name = rope->has("rope_type") ? "rope_type" : "type";
@@ -105,15 +108,15 @@ RotarySpec rotary_of(const Fields& f, const std::optional<double>& base, std::in
 AttentionSpec attention_of(const Fields& f, const Defaults& defaults, ModelSpec& spec) {
   AttentionSpec a;
   a.heads = f.integer("num_attention_heads", 1, kMostHeads);
-  a.kv_heads = defaults.heads ? f.integer_or("num_key_value_heads", 1, kMostHeads, a.heads)
-                              : f.integer("num_key_value_heads", 1, kMostHeads);
+  a.kv_heads = defaults.own_keys ? f.integer_or("num_key_value_heads", 1, kMostHeads, a.heads)
+                                 : f.integer("num_key_value_heads", 1, kMostHeads);
   if (a.heads % a.kv_heads != 0)
     f.fail("num_key_value_heads", concat("a divisor of num_attention_heads, which is ", a.heads));
   if (a.heads / a.kv_heads > kMostGroup)
     f.fail("num_key_value_heads",
            concat("at least one key head for ", kMostGroup, " query heads, of which there are ", a.heads));
-  if (f.has("head_dim") || !defaults.heads) {
-    a.head_dim = f.integer("head_dim", 2, kMostHeadDim);
+  if (f.has("head_dim") || defaults.head_dim) {
+    a.head_dim = f.integer_or("head_dim", 2, kMostHeadDim, defaults.head_dim.value_or(0));
     if (a.head_dim % 2 != 0) f.fail("head_dim", "an even number");
   } else {
     a.head_dim = spec.hidden / a.heads;
@@ -123,7 +126,7 @@ AttentionSpec attention_of(const Fields& f, const Defaults& defaults, ModelSpec&
   }
   a.scale = 1 / std::sqrt(static_cast<float>(a.head_dim));
   if (f.flag_or("use_sliding_window", false)) a.window = f.integer_or("sliding_window", 1, kMostContext, 4096);
-  a.rotary = rotary_of(f, defaults.rope_base, spec.max_context);
+  a.rotary = rotary_of(f, spec.max_context);
   return a;
 }
 
@@ -162,8 +165,8 @@ ModelSpec read_decoder(const Fields& f, const Defaults& defaults) {
   spec.hidden = f.integer("hidden_size", 1, kMostHidden);
   spec.mlp.intermediate = f.integer("intermediate_size", 1, kMostHidden);
   spec.layers = f.integer("num_hidden_layers", 1, kMostLayers);
-  spec.max_context = f.integer("max_position_embeddings", 1, kMostContext);
-  spec.norm_epsilon = f.number("rms_norm_eps", 0, 1);
+  spec.max_context = f.integer_or("max_position_embeddings", 1, kMostContext, defaults.context);
+  spec.norm_epsilon = f.number_or("rms_norm_eps", 0, 1, 1e-6);
   spec.attention = attention_of(f, defaults, spec);
   spec.tied = f.flag_or("tie_word_embeddings", false);
   spec.eos_ids = f.integers("eos_token_id", 0, spec.vocabulary - 1);

@@ -9,8 +9,9 @@ namespace mortar::architectures {
 
 /// What a config.json of an architecture may leave out.
 struct Defaults {
-  bool heads = false;              ///< head_dim is hidden_size / num_attention_heads, and every head has its own key
-  std::optional<double> rope_base; /**< rope_theta */
+  bool own_keys = false;                ///< without num_key_value_heads, every head has its own key
+  std::optional<std::int64_t> head_dim; /**< none: hidden_size / num_attention_heads */
+  std::int64_t context = 32768;         ///< max_position_embeddings
 };
 
 /// Sizes, attention with its rotation, dense MLP, norms and ids; RoPE scaling of each supported kind. The scale of

@@ -36,7 +36,7 @@ constexpr files::TensorRow kLlamaRows[] = {
 constexpr files::TensorTable kLlamaTensors{kLlamaRows};
 
 ModelSpec read(const files::Fields& config) {
-  ModelSpec spec = read_decoder(config, {.heads = true, .rope_base = 1e4});
+  ModelSpec spec = read_decoder(config, {.own_keys = true, .head_dim = {}, .context = 2048});
   spec.tensors = &kLlamaTensors;
   read_quantization(config, spec);
   return spec;

@@ -41,7 +41,8 @@ constexpr files::TensorRow kQwen3Rows[] = {
 constexpr files::TensorTable kQwen3Tensors{kQwen3Rows};
 
 ModelSpec read(const files::Fields& config, bool has_experts) {
-  ModelSpec spec = read_decoder(config, {});
+  // As in transformers, where only the configuration of the dense models has a head_dim.
+  ModelSpec spec = read_decoder(config, {.head_dim = has_experts ? std::nullopt : std::optional<std::int64_t>(128)});
   spec.attention.head_norms = true;
   if (has_experts) spec.mlp.experts = read_experts(config, spec.layers);
   spec.tensors = &kQwen3Tensors;

@@ -19,6 +19,8 @@ using tessera::concat;
 constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 26;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
+/// Frequencies of the rotation, which older versions of transformers have saved: config.json says what they are.
+constexpr std::string_view kFrequencies = "rotary_emb.inv_freq";
 
 /// weight_map of an index: tensor to file.
 std::unordered_map<std::string, std::string> weight_map(const std::filesystem::path& index) {
@@ -45,7 +47,7 @@ struct Expected {
 };
 Expected expected_of(const files::WeightTensor& weight, const files::Part& part) {
   Expected e;
-  if (weight.stored == files::Stored::Bf16) e.types = {FileType::BF16};
+  if (weight.stored == files::Stored::Bf16) e.types = {FileType::BF16, FileType::F32, FileType::F16};
   if (weight.stored == files::Stored::Fp8) e.types = {FileType::F8_E4M3};
   if (weight.stored == files::Stored::Scales) e.types = {FileType::F32, FileType::BF16};
   if (!weight.is_vector()) e.shape.push_back(part.file_rows);
@@ -62,9 +64,10 @@ void check_tensor(const Checkpoint::Entry& entry, const Expected& e) {
        type_and_shape(t));
 }
 
-/// Whether two tensors of equally many bytes have the same bits. Reads both up to the first difference.
+/// Whether two tensors of one shape have the same type and bits. Reads both up to the first difference.
 bool have_same_bits(const Checkpoint::Entry& a, const Checkpoint::Entry& b) {
   constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
+  if (a.tensor->type != b.tensor->type) return false;
   const std::uint64_t bytes = a.tensor->bytes;
   std::vector<std::byte> of_a(std::min(kStep, bytes)), of_b(of_a.size());
   for (std::uint64_t done = 0; done < bytes; done += kStep) {
@@ -88,6 +91,24 @@ std::string listed(const std::set<std::string>& names) {
   return text;
 }
 
+/// What a folder without safetensors files has instead, and what to do with it.
+std::string other_weights(const std::filesystem::path& folder) {
+  std::set<std::string> pickled, gguf;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string extension = at->path().extension().string(), name = at->path().filename().string();
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth") pickled.insert(name);
+    if (extension == ".gguf") gguf.insert(name);
+  }
+  if (!pickled.empty())
+    return concat(listed(pickled),
+                  " alone, which only PyTorch reads. Save the model as safetensors: "
+                  "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)");
+  if (!gguf.empty())
+    return concat(listed(gguf), " alone: GGUF files are not read. Fetch the safetensors files that were published");
+  return "neither";
+}
+
 /// The weights of the row of this role.
 std::string weights_of(const ModelSpec& model, files::Role role) {
   return concat(model.tensors->of(role).name, files::kWeight);
@@ -103,7 +124,7 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder.str
     return;
   }
   if (!std::filesystem::exists(folder / kIndex, error))
-    fail(folder_, "", concat(kSingleFile, " or ", kIndex), "neither");
+    fail(folder_, "", concat(kSingleFile, " or ", kIndex), other_weights(folder));
   const auto placed = weight_map(folder / kIndex);
   std::set<std::string> names;
   for (const auto& [tensor, file] : placed) names.insert(file);
@@ -157,6 +178,7 @@ ModelSpec Checkpoint::verify(const ModelSpec& model, const OnWarning& warn) cons
   const Entry* head = model.tied ? find(head_name) : nullptr;
   found.tied = model.tied && (head == nullptr || have_same_bits(*head, *find(embedding_name)));
   if (!warn) return found;
+  warn_of_rounding(found, warn);
   if (found.tied != model.tied)
     warn(concat((std::filesystem::path(folder_) / "config.json").string(), ": tie_word_embeddings is true, but ",
                 head_name, " in ", head->file->path(), " differs from ", embedding_name, ": ", head_name,
@@ -166,6 +188,23 @@ ModelSpec Checkpoint::verify(const ModelSpec& model, const OnWarning& warn) cons
     warn(concat(folder_, ": safetensors files that are not read: ", listed(unread), ". The weights are those of ",
                 std::filesystem::path(files_[0]->path()).filename() == kSingleFile ? kSingleFile : kIndex, '.'));
   return found;
+}
+
+void Checkpoint::warn_of_rounding(const ModelSpec& model, const OnWarning& warn) const {
+  std::set<std::string> rounded;
+  FileType type = FileType::BF16;
+  for (const files::WeightTensor& weight : files::weight_tensors(model)) {
+    if (weight.stored != files::Stored::Bf16) continue;
+    for (const files::Part& part : weight.parts) {
+      const Entry& entry = *find(part.name);
+      if (entry.tensor->type == FileType::BF16) continue;
+      rounded.insert(part.name);
+      type = entry.tensor->type;
+    }
+  }
+  if (!rounded.empty())
+    warn(concat(folder_, ": ", rounded.size(), rounded.size() == 1 ? " tensor is " : " tensors are ", name_of(type),
+                " and ", rounded.size() == 1 ? "is" : "are", " rounded to BF16: ", listed(rounded), '.'));
 }
 
 void Checkpoint::check_tensors(const ModelSpec& model) const {
@@ -186,7 +225,7 @@ void Checkpoint::check_tensors(const ModelSpec& model) const {
   }
   const std::string head_name = weights_of(model, files::Role::LmHead);
   if (const Entry* head = model.tied ? find(head_name) : nullptr) {
-    check_tensor(*head, {{FileType::BF16}, {model.vocabulary, model.hidden}});
+    check_tensor(*head, {{FileType::BF16, FileType::F32, FileType::F16}, {model.vocabulary, model.hidden}});
     used.insert(head_name);
   }
   if (!missing.empty())
@@ -194,7 +233,8 @@ void Checkpoint::check_tensors(const ModelSpec& model) const {
   if (used.size() == size()) return;
   std::set<std::string> unexpected;
   for (const auto& [name, entry] : entries_)
-    if (!used.contains(name)) unexpected.insert(name);
+    if (!used.contains(name) && !name.ends_with(kFrequencies)) unexpected.insert(name);
+  if (unexpected.empty()) return;
   fail(folder_, "", "only tensors of the model of config.json", listed(unexpected));
 }
 

@@ -34,7 +34,7 @@ GenerationConfig parse_generation_config(std::string_view text, const std::strin
   GenerationConfig g;
   g.sample = f.flag_or("do_sample", false);
   g.temperature = f.number_or("temperature", 0, 100, 1);
-  g.top_k = f.integer_or("top_k", 0, INT32_MAX, 0);
+  g.top_k = std::max<std::int64_t>(0, f.integer_or("top_k", -1, INT32_MAX, 0));  // -1, as 0: all tokens
   g.top_p = f.number_or("top_p", 0, 1, 1);
   g.min_p = f.number_or("min_p", 0, 1, 0);
   g.repetition_penalty = f.number_or("repetition_penalty", 0.01, 100, 1);
@@ -42,6 +42,19 @@ GenerationConfig parse_generation_config(std::string_view text, const std::strin
   g.eos_ids = f.integers("eos_token_id", 0, model.vocabulary - 1);
   if (g.eos_ids.empty()) g.eos_ids = model.eos_ids;
   return g;
+}
+
+std::optional<std::string> read_eos_token(const std::filesystem::path& folder) {
+  const std::string file = (folder / "tokenizer_config.json").string();
+  const std::optional<std::string> text = text::read_text_if_there(file);
+  if (!text) return std::nullopt;
+  const auto json = files::parse_object(*text, file);
+  const auto token = json.find("eos_token");
+  if (token == json.end() || token->is_null()) return std::nullopt;
+  if (token->is_string()) return token->get<std::string>();
+  if (token->is_object() && token->contains("content") && token->at("content").is_string())
+    return token->at("content").get<std::string>();
+  files::fail(file, "eos_token", "a text, or an object with the text content", files::shown(*token));
 }
 
 GenerationConfig read_generation_config(const std::filesystem::path& folder, const ModelSpec& model) {

@@ -14,6 +14,7 @@
 #include "mortar/checkpoint.hpp"
 #include "tessera/base/bytes.hpp"
 #include "tessera/base/format.hpp"
+#include "text/read_text.hpp"
 
 namespace mortar {
 namespace {
@@ -166,6 +167,7 @@ std::string error_text() { return std::strerror(errno); }
 }  // namespace
 
 const char* name_of(FileType type) noexcept { return kTypes[static_cast<std::size_t>(type)].name; }
+std::size_t bytes_of(FileType type) noexcept { return (kTypes[static_cast<std::size_t>(type)].bits + 7) / 8; }
 
 std::vector<FileTensor> parse_safetensors_header(std::string_view header, std::uint64_t file_size,
                                                  const std::string& file) {
@@ -208,6 +210,12 @@ TensorFile::TensorFile(std::filesystem::path path) : path_(std::move(path).strin
     std::uint64_t length = 0;
     for (std::size_t i = kLengthBytes; i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(prefix[i]);
     const std::uint64_t most = std::min(kMostHeader, size_ - kLengthBytes);
+    if (length > most) {
+      std::string beginning(std::min<std::uint64_t>(size_, 64), '\0');
+      read(0, std::as_writable_bytes(std::span(beginning)));
+      if (const std::string_view pointer = text::lfs_pointer(beginning); !pointer.empty())
+        fail(path_, "", "a safetensors file", std::string(pointer));
+    }
     if (length > most) fail(path_, "", concat("a header of at most ", most, " bytes"), concat(length));
     std::string header(length, '\0');
     read(kLengthBytes, std::as_writable_bytes(std::span(header)));

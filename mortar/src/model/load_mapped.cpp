@@ -36,7 +36,7 @@ std::optional<InFile> whole_in_file(const Checkpoint& checkpoint, const files::W
   for (const files::Part& part : weight.parts) {
     const Checkpoint::Entry& entry = *checkpoint.find(part.name);
     if (part.file_columns != weight.columns) return std::nullopt;
-    if (weight.stored == files::Stored::Scales && entry.tensor->type != FileType::F32) return std::nullopt;
+    if (entry.tensor->type != type_on_device(weight.stored)) return std::nullopt;
     const std::uint64_t row = entry.tensor->bytes / static_cast<std::uint64_t>(part.file_rows);
     const std::uint64_t begin = entry.tensor->begin + row * static_cast<std::uint64_t>(part.first_row);
     if (!first)

@@ -126,6 +126,9 @@ Model load_ranks(const std::string& folder, const ModelOptions& options, Model m
   }
   if (!options.random_weights || std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
     model.tokenizer = Tokenizer::load(folder);
+  if (model.generation.eos_ids.empty() && model.tokenizer)
+    if (const auto token = read_eos_token(folder))
+      if (const auto id = model.tokenizer->find(*token)) model.generation.eos_ids = {*id};
   const std::vector<tessera::Mesh> meshes = meshes_of(options, model.device);
   if (options.meshes.empty() && model.device.kind() == tessera::DeviceKind::Cuda) check_links(meshes);
   model.exact = options.exact;

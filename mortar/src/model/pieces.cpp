@@ -37,11 +37,41 @@ void sort_pieces(std::vector<Piece>& pieces) {
   });
 }
 
+FileType type_on_device(files::Stored stored) {
+  switch (stored) {
+    case files::Stored::Fp8: return FileType::F8_E4M3;
+    case files::Stored::Scales: return FileType::F32;
+    case files::Stored::Bf16: break;
+  }
+  return FileType::BF16;
+}
+
+namespace {
+
+template <class From, class To>
+void convert(const std::byte* from, std::byte* to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    From value;
+    std::memcpy(&value, from + i * sizeof value, sizeof value);
+    const To converted(static_cast<float>(value));
+    std::memcpy(to + i * sizeof converted, &converted, sizeof converted);
+  }
+}
+/// The conversion of these elements; null if they are stored as they are on the device.
+using Convert = void (*)(const std::byte* from, std::byte* to, std::size_t count);
+Convert conversion(FileType from, FileType to) {
+  if (from == to) return nullptr;
+  if (to == FileType::F32) return convert<tessera::bf16, float>;
+  return from == FileType::F32 ? convert<float, tessera::bf16> : convert<tessera::f16, tessera::bf16>;
+}
+
+}  // namespace
+
 void read_piece(const Piece& piece, files::Stored stored, std::byte* to) {
-  const bool widened = stored == files::Stored::Scales && piece.type != FileType::F32;
-  const std::size_t device = stored == files::Stored::Fp8 ? 1 : stored == files::Stored::Bf16 ? 2 : 4;
-  const std::size_t size = widened ? sizeof(tessera::bf16) : device;
-  if (!widened && piece.columns == piece.file_columns)
+  const FileType type = type_on_device(stored);
+  const Convert converted = conversion(piece.type, type);
+  const std::size_t size = bytes_of(piece.type), device = bytes_of(type);
+  if (converted == nullptr && piece.columns == piece.file_columns)
     return piece.file->read(piece.begin, {to, piece.elements() * size});
   thread_local std::vector<std::byte> rows;  // of the file
   rows.resize(static_cast<std::size_t>(piece.rows * piece.file_columns) * size);
@@ -50,13 +80,10 @@ void read_piece(const Piece& piece, files::Stored stored, std::byte* to) {
   for (std::int64_t i = 0; i < piece.rows; ++i) {
     const std::byte* from = rows.data() + static_cast<std::size_t>(i * piece.file_columns + piece.first_column) * size;
     std::byte* row = to + static_cast<std::size_t>(i) * columns * device;
-    if (!widened) std::memcpy(row, from, columns * size);
-    for (std::size_t k = 0; widened && k < columns; ++k) {
-      tessera::bf16 narrow;
-      std::memcpy(&narrow, from + k * size, size);
-      const auto wide = static_cast<float>(narrow);
-      std::memcpy(row + k * device, &wide, device);
-    }
+    if (converted != nullptr)
+      converted(from, row, columns);
+    else
+      std::memcpy(row, from, columns * size);
   }
 }
 

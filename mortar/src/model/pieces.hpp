@@ -33,8 +33,10 @@ void add_pieces(std::vector<Piece>& pieces, const Checkpoint& checkpoint, const 
                 std::size_t index, std::uint64_t most_bytes);
 /// In the order of the files.
 void sort_pieces(std::vector<Piece>& pieces);
-/// Reads the elements as they are stored on the device: scales that are bf16 in the file become f32. `to` has room for
-/// them. Throws ModelError.
+/// The type of the elements in files that need no conversion.
+FileType type_on_device(files::Stored stored);
+/// Reads the elements as they are stored on the device: scales that are bf16 in the file become f32, weights that are
+/// f32 or f16 are rounded to bf16. `to` has room for them. Throws ModelError.
 void read_piece(const Piece& piece, files::Stored stored, std::byte* to);
 
 /// How many threads read.

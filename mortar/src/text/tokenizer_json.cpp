@@ -49,7 +49,7 @@ class Loader {
       if (field == "version")
         expect_text("1.0");
       else if (field == "truncation" || field == "padding")
-        expect_null();
+        reader_.skip();  // of those who ask for it: nothing here is truncated or padded
       else if (field == "added_tokens")
         reader_.array([&] { added_token(); });
       else if (field == "normalizer")

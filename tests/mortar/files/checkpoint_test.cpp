@@ -124,9 +124,9 @@ TEST(MortarCheckpoint, HeadsOfTiedModelsAreVerified) {
   };
   EXPECT_TRUE(with("dense-tied", [](json&) {}).tied);
   EXPECT_ERROR(ModelError, (void)with("dense-tied", [](json& h) { h[kHead]["shape"][0] = 383; }),
-               "model.safetensors: lm_head.weight: expected BF16 [384, 64]", "found BF16 [383, 64]");
+               "model.safetensors: lm_head.weight: expected BF16 or F32 or F16 [384, 64]", "found BF16 [383, 64]");
   EXPECT_ERROR(ModelError, (void)with("fp8", [](json& h) { h[kHead]["dtype"] = "F8_E4M3"; }),
-               "model.safetensors: lm_head.weight: expected BF16 [384", "found F8_E4M3 [384");
+               "model.safetensors: lm_head.weight: expected BF16 or F32 or F16 [384", "found F8_E4M3 [384");
   EXPECT_ERROR(ModelError, (void)with("fp8", [](json& h) { h["lm_head.weight_scale_inv"] = h["model.norm.weight"]; }),
                "only tensors of the model", "lm_head.weight_scale_inv");
   EXPECT_ERROR(ModelError, (void)with("dense-tied", [](json& h) { h.erase(kEmbedding); }),
@@ -145,21 +145,82 @@ TEST(MortarCheckpoint, NoTensorIsIgnored) {
   };
   EXPECT_NO_THROW((void)with("dense-tied", "model.norm.weight"));
   const std::string layer = "model.layers.0.";
-  for (const char* name : {"self_attn.q_proj.bias", "self_attn.o_proj.bias", "self_attn.rotary_emb.inv_freq",
-                           "self_attn.sinks", "mlp.up_proj.bias", "mlp.up_proj.weight_scale_inv", "mlp.gate.weight",
-                           "mlp.experts.0.up_proj.weight", "input_layernorm.bias", "self_attn.k_scale"})
+  for (const char* name : {"self_attn.q_proj.bias", "self_attn.o_proj.bias", "self_attn.sinks", "mlp.up_proj.bias",
+                           "mlp.up_proj.weight_scale_inv", "mlp.gate.weight", "mlp.experts.0.up_proj.weight",
+                           "input_layernorm.bias", "self_attn.k_scale"})
     expect_named("dense-tied", layer + name);
-  for (const char* name : {"model.layers.2.input_layernorm.weight", "model.rotary_emb.inv_freq", "lm_head.bias",
-                           "score.weight", "model.norm.bias", "embed_tokens.weight"})
+  for (const char* name : {"model.layers.2.input_layernorm.weight", "lm_head.bias", "score.weight", "model.norm.bias",
+                           "embed_tokens.weight"})
     expect_named("dense-tied", name);
   for (const char* name :
        {"self_attn.q_proj.input_scale", "mlp.up_proj.weight_scale", "input_layernorm.weight_scale_inv"})
     expect_named("fp8", layer + name);
-  for (const char* name : {"self_attn.q_norm.weight", "self_attn.rotary_emb.inv_freq", "mlp.gate.weight"})
-    expect_named("llama-tied", layer + name);
+  for (const char* name : {"self_attn.q_norm.weight", "mlp.gate.weight"}) expect_named("llama-tied", layer + name);
   for (const char* name : {"mlp.experts.8.up_proj.weight", "mlp.up_proj.weight", "mlp.gate.e_score_correction_bias",
                            "mlp.shared_expert.up_proj.weight", "mlp.gate.weight_scale_inv"})
     expect_named("moe-fp8", layer + name);
+}
+
+/// Older versions of transformers saved what config.json says anyway.
+TEST(MortarCheckpoint, FrequenciesOfTheRotationAreNotNeeded) {
+  for (const char* name : {"model.rotary_emb.inv_freq", "model.layers.0.self_attn.rotary_emb.inv_freq"}) {
+    const test::Folder folder("llama-tied");
+    change_header(folder, [&](json& h) { h[name] = {{"dtype", "F32"}, {"shape", {8}}}; });
+    EXPECT_THAT(Verified(folder.path()).warnings, testing::IsEmpty()) << name;
+  }
+}
+
+/// Weights of other types are rounded, with a word.
+TEST(MortarCheckpoint, TypesThatAreRoundedAreNamed) {
+  const test::Folder one("dense-tied");
+  change_header(one, [](json& h) { h["model.norm.weight"]["dtype"] = "F32"; });
+  const Verified v(one.path());
+  ASSERT_EQ(v.warnings.size(), 1u);
+  EXPECT_THAT(v.warnings[0], testing::HasSubstr("1 tensor is F32 and is rounded to BF16: model.norm.weight."));
+  const test::Folder all("dense-tied");
+  change_header(all, [](json& h) {
+    for (auto& [name, tensor] : h.items())
+      if (name != "__metadata__") tensor["dtype"] = "F16";
+  });
+  const Verified w(all.path());
+  ASSERT_EQ(w.warnings.size(), 1u);
+  EXPECT_THAT(w.warnings[0],
+              testing::ContainsRegex("[0-9]+ tensors are F16 and are rounded to BF16: .* and [0-9]+ more"));
+  const test::Folder wrong("dense-tied");
+  change_header(wrong, [](json& h) { h["model.norm.weight"]["dtype"] = "I16"; });
+  EXPECT_ERROR(ModelError, (void)open_and_verify(wrong.path()), "model.norm.weight: expected BF16 or F32 or F16 [64]",
+               "found I16 [64]");
+}
+
+TEST(MortarCheckpoint, OtherWeightsAreNamedWithWhatToDo) {
+  const auto opened = [](const char* file, const std::string& text) {
+    const test::Folder folder;
+    folder.write(file, text);
+    return Checkpoint(folder.path());
+  };
+  EXPECT_ERROR(ModelError, opened("pytorch_model.bin", ""), "found pytorch_model.bin alone", "save_pretrained");
+  EXPECT_ERROR(ModelError, opened("model-Q4_K_M.gguf", "GGUF"), "found model-Q4_K_M.gguf alone",
+               "GGUF files are not read");
+  EXPECT_ERROR(ModelError, opened("README.md", ""), "expected model.safetensors or", "found neither");
+  EXPECT_ERROR(ModelError,
+               opened("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
+               "model.safetensors: expected a safetensors file", "a pointer of Git LFS", "git lfs pull");
+}
+
+/// What people name instead of a folder.
+TEST(MortarCheckpoint, WhatIsNoFolderIsNamedWithWhatToDo) {
+  const test::Folder folder("dense-tied");
+  folder.write("model.gguf", "GGUF\3");
+  folder.write("notes.txt", "some notes");
+  const auto read = [&](const char* name) { return read_config(folder.path() / name); };
+  EXPECT_ERROR(ModelError, read("model.safetensors"), "is one file of a model", folder.path().c_str());
+  EXPECT_ERROR(ModelError, read("model.gguf"), "is a GGUF file", "safetensors");
+  EXPECT_ERROR(ModelError, read("notes.txt"), "is a file. Mortar reads a folder");
+  EXPECT_ERROR(ModelError, read("nothing"), "there is no folder");
+  EXPECT_ERROR(ModelError, read_config("Qwen/Qwen3-0.6B"), "Mortar downloads nothing",
+               "hf download Qwen/Qwen3-0.6B --local-dir Qwen3-0.6B");
+  folder.write("config.json", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+  EXPECT_ERROR(ModelError, read_config(folder.path()), "a pointer of Git LFS");
 }
 
 TEST(MortarCheckpoint, FilesThatAreNotReadAreNamed) {
@@ -192,8 +253,9 @@ TEST(MortarCheckpoint, WrongTensorsAreNamed) {
                "there is no model.layers.1.mlp.up_proj.weight");
   EXPECT_ERROR(ModelError, broken("dense-tied", [](json& h) { h["a.bias"] = h["model.norm.weight"]; }),
                "only tensors of the model", "a.bias");
-  EXPECT_ERROR(ModelError, broken("dense-tied", [](json& h) { h["model.norm.weight"]["dtype"] = "F32"; }),
-               "model.safetensors: model.norm.weight: expected BF16 [64] (from config.json), found F32 [64]");
+  EXPECT_ERROR(
+      ModelError, broken("dense-tied", [](json& h) { h["model.norm.weight"]["dtype"] = "I16"; }),
+      "model.safetensors: model.norm.weight: expected BF16 or F32 or F16 [64] (from config.json), found I16 [64]");
   EXPECT_ERROR(ModelError,
                broken("dense-tied",
                       [](json& h) {
@@ -223,7 +285,7 @@ TEST(MortarCheckpoint, ConfigAndFilesThatDisagree) {
                "there is no model.layers.2", "and 7 more");
   EXPECT_ERROR(ModelError, with("dense-tied", {{"num_hidden_layers", 512}, {"layer_types", json::array()}}),
                "at least 5634 tensors", "found 24");
-  EXPECT_ERROR(ModelError, with("moe", {{"num_experts", 9}}), "expected BF16 [9, 64]");
+  EXPECT_ERROR(ModelError, with("moe", {{"num_experts", 9}}), "expected BF16 or F32 or F16 [9, 64]");
   EXPECT_ERROR(ModelError, with("fp8", {{"quantization_config", nullptr}}), "expected BF16", "F8_E4M3");
   const auto excluded = [&](const char* module) {
     with("fp8", {{"quantization_config",

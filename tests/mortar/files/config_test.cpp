@@ -253,6 +253,49 @@ TEST(MortarConfig, WhatIsWrongInLlamaIsNamed) {
   reject({{"model_type", "qwen3"}}, "model_type: expected \"llama\"");
 }
 
+/// What transformers takes where a config.json has no such field.
+TEST(MortarConfig, FieldsThatHaveDefaults) {
+  json few = dense();
+  for (const char* field : {"head_dim", "rms_norm_eps", "rope_theta", "max_position_embeddings"}) few.erase(field);
+  const ModelSpec c = parsed(few);
+  EXPECT_EQ(c.attention.head_dim, 128);
+  EXPECT_EQ(c.norm_epsilon, 1e-6);
+  EXPECT_EQ(c.attention.rotary.base, 1e4);
+  EXPECT_EQ(c.max_context, 32768);
+  EXPECT_EQ(parsed(without(experts(), "head_dim")).attention.head_dim, 1024 / 16) << "no default of experts' models";
+  EXPECT_EQ(parsed(without(llama(), "max_position_embeddings")).max_context, 2048);
+}
+
+TEST(MortarConfig, TypesOfTheWeights) {
+  for (const char* type : {"bfloat16", "float16", "float32"})
+    for (const char* field : {"torch_dtype", "dtype"}) EXPECT_NO_THROW(parsed(with(dense(), {{field, type}})));
+}
+
+TEST(MortarConfig, TheBaseWithinTheScaling) {
+  const json scaling = {
+      {"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 32768}, {"rope_theta", 5e5}};
+  const ModelSpec c = parsed(with(without(dense(), "rope_theta"), {{"rope_scaling", scaling}}));
+  EXPECT_EQ(c.attention.rotary.base, 5e5);
+  EXPECT_TRUE(std::holds_alternative<YarnScaling>(c.attention.rotary.scaling));
+  EXPECT_ERROR(ModelError, parsed(with(dense(), {{"rope_scaling", scaling}})), "rope_theta", "as in rope_scaling",
+               "1000000");
+}
+
+TEST(MortarConfig, TheEndOfTheTokenizer) {
+  const test::Folder folder;
+  EXPECT_EQ(read_eos_token(folder.path()), std::nullopt);
+  for (const char* text :
+       {R"({"eos_token": "<|im_end|>"})", R"({"eos_token": {"content": "<|im_end|>", "lstrip": false}})"}) {
+    folder.write("tokenizer_config.json", text);
+    EXPECT_EQ(read_eos_token(folder.path()), "<|im_end|>") << text;
+  }
+  folder.write("tokenizer_config.json", R"({"eos_token": null})");
+  EXPECT_EQ(read_eos_token(folder.path()), std::nullopt);
+  folder.write("tokenizer_config.json", R"({"eos_token": 7})");
+  EXPECT_ERROR(ModelError, read_eos_token(folder.path()), "tokenizer_config.json: eos_token: expected a text",
+               "found 7");
+}
+
 TEST(MortarConfig, WhatIsNotSupportedIsNamed) {
   const auto expect = [](const json& c, const char* field, const char* expected, const char* found) {
     EXPECT_ERROR(ModelError, parsed(c), "config.json", field, expected, found);
@@ -265,7 +308,7 @@ TEST(MortarConfig, WhatIsNotSupportedIsNamed) {
   expect(with(dense(), {{"layer_types", {"sliding_attention"}}}), "layer_types", "full_attention", "sliding_attention");
   expect(with(dense(), {{"attention_bias", true}}), "attention_bias", "false", "true");
   expect(with(dense(), {{"hidden_act", "gelu"}}), "hidden_act", "silu", "gelu");
-  expect(with(dense(), {{"torch_dtype", "float16"}}), "torch_dtype", "bfloat16", "float16");
+  expect(with(dense(), {{"torch_dtype", "float64"}}), "torch_dtype", "bfloat16", "float64");
   expect(with(dense(), {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2}}}}), "rope_scaling.type",
          "\"default\", \"linear\", \"yarn\" or \"llama3\"", "dynamic");
   expect(with(dense(), {{"partial_rotary_factor", 0.5}}), "partial_rotary_factor", "1", "0.5");
@@ -347,6 +390,8 @@ TEST(MortarGenerationConfig, FileDefaultsAndErrors) {
   EXPECT_ERROR(ModelError, parse(R"({"temperature": -1})"),
                "g.json: temperature: expected a number from 0 to 100, found -1");
   EXPECT_ERROR(ModelError, parse(R"({"top_p": 1.5})"), "top_p", "1.5");
+  EXPECT_EQ(parse_generation_config(R"({"top_k": -1})", "g", model).top_k, 0) << "all tokens";
+  EXPECT_ERROR(ModelError, parse(R"({"top_k": -2})"), "top_k", "-1", "-2");
   EXPECT_ERROR(ModelError, parse(R"({"top_k": 2.5})"), "top_k", "an integer", "2.5");
   EXPECT_ERROR(ModelError, parse(R"({"eos_token_id": [-1]})"), "eos_token_id", "-1");
 }

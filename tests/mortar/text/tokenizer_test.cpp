@@ -183,8 +183,8 @@ INSTANTIATE_TEST_SUITE_P(
     , MortarTokenizerFile,
     testing::Values(
         Edit{"/version", "\"2.0\"", "F: version: expected \"1.0\", found \"2.0\""},
-        Edit{"/version", "\"1.0\"", nullptr}, Edit{"/truncation", "{\"max_length\": 5}", "truncation: expected null"},
-        Edit{"/padding", "{}", "padding: expected null"},
+        Edit{"/version", "\"1.0\"", nullptr}, Edit{"/truncation", "{\"max_length\": 5}", nullptr},
+        Edit{"/padding", "{\"strategy\": \"BatchLongest\", \"direction\": \"Left\"}", nullptr},
         Edit{"/model/type", "\"WordPiece\"", "model.type: expected \"BPE\", found \"WordPiece\""},
         Edit{"/model/dropout", "0.1", "model.dropout: expected null"},
         Edit{"/model/unk_token", "\"a\"", "model.unk_token: expected null"},

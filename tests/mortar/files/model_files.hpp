@@ -81,7 +81,9 @@ void change_header(const Folder& folder, Change change, Fill fill) {
     tensor["data_offsets"] = nlohmann::json::array({data.size(), data.size() + bytes});
     data += own;
   }
-  folder.write("model.safetensors", tensor_file(header.dump(), data));
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // as published: data begins where it can be used in the mapped file
+  folder.write("model.safetensors", tensor_file(text, data));
 }
 template <class Change>
 void change_header(const Folder& folder, Change change) {

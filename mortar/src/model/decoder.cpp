@@ -28,7 +28,7 @@ Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cac
   const Norm norm{w.attention_norm, net.epsilon()};
   const Numerics numerics = numerics_of(net, step.decode());
   const auto qkv = co_await normed_linear(x.view(), norm, w.qkv, numerics);
-  auto o = co_await attention(net, w, cache.keys[layer], cache.values[layer], step, rotation, qkv);
+  auto o = co_await attention(net, layer, cache, step, rotation, qkv);
   co_return co_await joined_add(net.parallel, std::move(o), w.output, x.view(), numerics);
 }
 

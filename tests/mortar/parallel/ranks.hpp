@@ -18,11 +18,13 @@ struct SharedModel {
 
   bool has_files() const { return config.is_null(); }
 
-  Model load(const std::vector<tessera::Mesh>& meshes, bool exact, std::int64_t max_batch = 1) const {
+  Model load(const std::vector<tessera::Mesh>& meshes, bool exact, std::int64_t max_batch = 1,
+             KvType kv_type = KvType::Bf16) const {
     ModelOptions options;
     options.device = tessera::Device::cpu();
     options.max_context = 256, options.max_batch = max_batch;
     options.meshes = meshes, options.exact = exact;
+    options.kv_type = kv_type;
     if (has_files()) return mortar::load(test_model(name).string(), options);
     const Folder folder;
     folder.write("config.json", config.dump());

@@ -124,7 +124,7 @@ struct Case {
     const Dims<4> cache({std::int64_t{kKvHeads}, std::int64_t{kPages}, std::int64_t{kPage}, std::int64_t{kDepth}});
     const auto keys = cache_of<C>(false, cache), values = cache_of<C>(true, cache);
     const auto both = numbers(table);
-    return f(tensor(q, queries()), keys.permute<1, 0, 2, 3>(), values.permute<1, 0, 2, 3>(),
+    return f(tensor(q, queries()), keys.template permute<1, 0, 2, 3>(), values.template permute<1, 0, 2, 3>(),
              both.reshape({static_cast<std::int64_t>(chunks.size()), static_cast<std::int64_t>(longest)}),
              numbers(lengths), numbers(rows), numbers(positions));
   }
@@ -350,7 +350,7 @@ void expect_one_token(Case& c, bool written = true) {
   auto keys = c.cache_of<C>(false, dims), values = c.cache_of<C>(true, dims);
   const auto scales = Case::scales<C>();
   const auto pages = [](const Tensor<C, 4>& cache) {
-    return cache.reshape({kKvHeads, kPages, kPage, kDepth}).permute<1, 0, 2, 3>();
+    return cache.reshape({kKvHeads, kPages, kPage, kDepth}).template permute<1, 0, 2, 3>();
   };
   auto q_weights = Case::normals(random, kDepth), k_weights = Case::normals(random, kDepth);
   const Dims<2> halves({std::int64_t{2}, std::int64_t{kHalf}});
@@ -408,7 +408,7 @@ void expect_one_token(Case& c, bool written = true) {
     std::copy(query.begin(), query.end(), c.q.begin() + head * kDepth);
   }
   const auto found = host(o).sync();
-  EXPECT_LT(c.error({found.begin(), found.end()}), kTolerance) << chunk.first;
+  EXPECT_LT(c.error(std::vector<float>(found.begin(), found.end())), kTolerance) << chunk.first;
 }
 
 TEST(OneToken, EqualsFloat64AndWritesItsSlot) {

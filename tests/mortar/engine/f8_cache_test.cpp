@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "mortar/engine/test_engine.hpp"
@@ -31,18 +32,20 @@ double relative_error(const std::vector<float>& x, const std::vector<float>& exa
 
 class Fp8CacheOfModels : public testing::TestWithParam<const char*> {};
 
-// Three bits after the first one: a key or value is wrong by 1/16 at most, by 1/37 in the mean of squares. Attention
-// averages over keys, and the residual stream has most of its sum from elsewhere.
+// Three bits after the first one: a key or value is wrong by 1/16 at most, by about 1/38 in the mean of squares. In
+// these models, whose weights are random numbers, that reaches the logits as up to twice as much; and where an expert
+// is chosen by a score that is hardly larger than another one, the token has another expert.
 TEST_P(Fp8CacheOfModels, LogitsAreNearThoseOfBf16) {
-  constexpr double kMost = 0.05;
+  const bool experts = std::string_view(GetParam()).starts_with("moe");
+  const double most = experts ? 0.4 : 0.08;
   for (const bool strict : {false, true}) {
     const EngineOptions options{.prefill_tokens = 32, .strict = strict};  // several chunks
     const std::vector<TokenId> ids = some_ids(150, 8);
     Engine wide(model_of(GetParam(), KvType::Bf16), options), narrow(model_of(GetParam()), options);
     const double error = relative_error(narrow.logits(ids), wide.logits(ids));
     RecordProperty(strict ? "strict" : "error", std::to_string(error));
-    EXPECT_LT(error, kMost);
-    EXPECT_GT(error, kMost / 1000) << "it is another cache";
+    EXPECT_LT(error, most);
+    EXPECT_GT(error, 0.001) << "it is another cache";
   }
 }
 
@@ -118,9 +121,9 @@ Answers answers_of(Engine& engine, bool one_by_one) {
 TEST(Fp8CacheEngine, TokensDoNotDependOnTheOthers) {
   Engine alone(model_of("dense-tied"), {.max_batch = 2, .prefix_cache = false, .batch_invariant = true});
   const Answers expected = answers_of(alone, true);
-  // 5 pages for up to 4 sequences of up to 3: some give way, and are computed again. Pages of others are used again.
+  // 4 pages for up to 4 sequences of up to 3: some give way, and are computed again. Pages of others are used again.
   Engine engine(model_of("dense-tied"),
-                {.max_batch = 4, .prefill_tokens = 24, .kv_tokens = 5 * 64, .batch_invariant = true});
+                {.max_batch = 4, .prefill_tokens = 24, .kv_tokens = 4 * 64, .batch_invariant = true});
   EXPECT_EQ(answers_of(engine, false), expected);
   EXPECT_GT(engine.stats().preemptions, 0);
   EXPECT_GT(engine.stats().mixed_steps, 0);

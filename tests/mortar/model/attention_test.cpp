@@ -150,7 +150,7 @@ struct Case {
     return with_tensors<C>([&](const auto& queries, const auto& keys, const auto& values, const auto& table,
                                const auto& lengths, const auto&...) {
       const kernels::DecodeShape s{tokens, kKvHeads, parts, kHeads / kKvHeads, kDepth};
-      const auto groups = queries.reshape(s.result_dims());
+      const auto groups = reshape(queries.view(), s.result_dims());
       if (parts == 1)
         return on_host(reshape(kernel<kernels::paged_whole<bf16, kQueries, kPage, kDepth, C>>(
                                    full<bf16>(s.result_dims(), bf16(777.0f)), groups, keys, values, table, lengths,

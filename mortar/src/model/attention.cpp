@@ -48,20 +48,29 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<C, 4>& k
                                      const ScalesOf<C>& scales, const Answers& of, float scale) {
   const auto s = kernels::paged_decode_shape(q, keys.dim(1), of.table.dim(1), kPage, 0, SourceLocation::current());
   const View<bf16, 4> groups = reshape(q, s.result_dims());
-  return kernels::with_decode_tile(s, [&](auto group, auto d) {
+  const bool gpu = kernels::target_of(q.device()).gpu;
+  const auto with_tile = [&](const auto& f) {
+    return kernels::with_decode_tile(s, [&](auto group, auto d) {
+      if constexpr (kernels::has_scales<C>)
+        return kernels::with_constant<2>(gpu, [&](auto ordered) { return f(group, d, ordered); });
+      else
+        return f(group, d, std::integral_constant<int, 0>());
+    });
+  };
+  return with_tile([&](auto group, auto d, auto ordered) {
     if (s.parts == 1) {
       // Many blocks one after the other: three at a time hide each other's beginnings and ends.
       constexpr std::int64_t kManyBlocks = 4;  // for each SM
       static const TuningRecord three = hinted("occupancy=", 3), none;
-      constexpr auto& whole = kernel<kernels::paged_whole<bf16, group, kPage, d, C>>;
+      constexpr auto& whole = kernel<kernels::paged_whole<bf16, group, kPage, d, C, ordered != 0>>;
       const bool many = s.batch * s.kv_heads >= kManyBlocks * kernels::target_of(q.device()).num_sms;
       return reshape(whole.tuned(many ? three : none)(empty<bf16>(s.result_dims()), groups, keys, values, of.table,
                                                       of.lengths, scale, scales),
                      q.dims());
     }
-    auto partial = kernel<kernels::paged_split<bf16, group, kPage, d, C>>(empty<f32>(s.parts_dims()),
-                                                                          empty<f32>(s.sums_dims()), groups, keys,
-                                                                          values, of.table, of.lengths, scale, scales);
+    auto partial = kernel<kernels::paged_split<bf16, group, kPage, d, C, ordered != 0>>(
+        empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups, keys, values, of.table, of.lengths, scale,
+        scales);
     return reshape(kernels::combine_splits<bf16, d>(std::move(partial), s, SourceLocation::current()), q.dims());
   });
 }

@@ -26,6 +26,19 @@ constexpr float kScale = 0.125f;
 /// Of an FP8 cache: of the keys of both key heads, and of the values.
 constexpr std::array<float, 2 * kKvHeads> kScales{0.5f, 0.03125f, 0.25f, 4.0f};
 
+template <int D>
+void there_and_back(Mut<f32, 4, D> y, In<f32, dyn, dyn> x) {
+  y.store(kernels::from_row_order(kernels::in_row_order(x.load_like(y))));
+}
+template <int D>
+void rows_in_order(Mut<f32, 4, D> y, In<f32, dyn, dyn> x) {
+  y.store(kernels::in_row_order(x.load_like(y)));
+}
+template <int D>
+void columns_in_order(Mut<f32, 4, D> y, In<f32, dyn, dyn> x) {
+  y.store(kernels::in_mma_order(x.load_like(y)));
+}
+
 /// A chunk of a sequence: tokens [first, first + count).
 struct Chunk {
   std::int64_t first, count;
@@ -144,7 +157,7 @@ struct Case {
     });
   }
   /// Decoding, for chunks of one token: whole, or in `parts` KV splits.
-  template <class C>
+  template <class C, bool Ordered = false>
   std::vector<float> run_decoding(std::int64_t parts) const {
     constexpr int kQueries = 8;
     return with_tensors<C>([&](const auto& queries, const auto& keys, const auto& values, const auto& table,
@@ -152,12 +165,12 @@ struct Case {
       const kernels::DecodeShape s{tokens, kKvHeads, parts, kHeads / kKvHeads, kDepth};
       const auto groups = reshape(queries.view(), s.result_dims());
       if (parts == 1)
-        return on_host(reshape(kernel<kernels::paged_whole<bf16, kQueries, kPage, kDepth, C>>(
+        return on_host(reshape(kernel<kernels::paged_whole<bf16, kQueries, kPage, kDepth, C, Ordered>>(
                                    full<bf16>(s.result_dims(), bf16(777.0f)), groups, keys, values, table, lengths,
                                    kScale, scales<C>()),
                                this->queries())
                            .sync());
-      auto partial = kernel<kernels::paged_split<bf16, kQueries, kPage, kDepth, C>>(
+      auto partial = kernel<kernels::paged_split<bf16, kQueries, kPage, kDepth, C, Ordered>>(
           full<f32>(s.parts_dims(), 777.0f), full<f32>(s.sums_dims(), 777.0f), groups, keys, values, table, lengths,
           kScale, scales<C>());
       return on_host(reshape(kernels::combine_splits<bf16, kDepth>(std::move(partial), s, SourceLocation::current()),
@@ -262,8 +275,32 @@ TEST(ChunkAttention, AnswersEqualFloat64) {
     EXPECT_LT(c.error(c.run_decoding<C>(1)), kTolerance);
     EXPECT_LT(c.error(c.run_decoding<C>(2)), kTolerance);
     EXPECT_LT(c.error(c.run_decoding<C>(4)), kTolerance);
+    EXPECT_LT(c.error((c.run_decoding<C, true>(1))), kTolerance);
+    EXPECT_LT(c.error((c.run_decoding<C, true>(2))), kTolerance);
     EXPECT_LT(c.error(c.run_last<C>()), kTolerance);
   });
+}
+
+// Both orders are permutations, and the second one is undone.
+TEST(MmaOrder, RowsComeBack) {
+  const auto expect = []<int D>(std::integral_constant<int, D>) {
+    std::vector<f32> numbers(4 * D);
+    std::iota(numbers.begin(), numbers.end(), 0.0f);
+    const auto x = from(numbers, {4, D}).sync();
+    const auto run = [&](auto order) { return host(order(full<f32>({4, D}, 777.0f), x).sync()).sync(); };
+    EXPECT_EQ(run(kernel<there_and_back<D>>), numbers);
+    for (const auto& ordered : {run(kernel<rows_in_order<D>>), run(kernel<columns_in_order<D>>)}) {
+      EXPECT_NE(ordered, numbers);
+      for (int row = 0; row < 4; ++row) {
+        std::vector<f32> sorted(ordered.begin() + row * D, ordered.begin() + (row + 1) * D);
+        std::sort(sorted.begin(), sorted.end());
+        EXPECT_TRUE(std::equal(sorted.begin(), sorted.end(), numbers.begin() + row * D));
+      }
+    }
+  };
+  expect(std::integral_constant<int, 64>());
+  expect(std::integral_constant<int, 128>());
+  expect(std::integral_constant<int, 256>());
 }
 
 TEST(ChunkAttention, IgnoresWhatIsInSlotsThatAreNotInUse) {

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -105,6 +106,7 @@ class Generate(unittest.TestCase):
         self.assertNotEqual(narrow["logprobs"], wide["logprobs"])
         self.assertLess(abs(narrow["logprobs"][0]["logprob"] - wide["logprobs"][0]["logprob"]), 0.2)
         self.assertEqual(answer("--kv-dtype", "f8", "--tensor-parallel", 2)["logprobs"], narrow["logprobs"])
+        self.assertEqual(answer(env={"MORTAR_KV_DTYPE": "f8"})["logprobs"], narrow["logprobs"])
         self.assertEqual(answer("--kv-dtype", "bf16")["logprobs"], wide["logprobs"])
         plan = [re.search(r"tokens of (\d+) bytes", run("generate", MODELS / "dense-tied", *words, *kv)[1]) for kv in ((), ("--kv-dtype", "f8"))]
         self.assertEqual(int(plan[0][1]), 2 * int(plan[1][1]))

@@ -45,13 +45,15 @@ DecodeResult<G, D> decode_pages(const Scalar<i32>& batch, const Scalar<i32>& hea
   auto Q = transpose(columns(narrow<P>(reshape(q.tiles(shape<1, 1, G, D>).load(batch, head, 0, 0), shape<G, D>))));
   auto length = clamp(lengths.gather(batch), 0, table.dim(1) * Page);
   DecodeState<Page, G, D> state;
+  // Keys and values are ordered first and converted then: the other way round, the assembler (tileiras 13.5) loads no
+  // page before the one before it has been multiplied.
   for (auto j : steps_of_part(part, parts, ceil_div(length, Page))) {
     auto named = table.gather(batch, j);
     auto page = clamp(named, 0, k.dim(0) - 1);
     auto used = where(named == page, length, 0);
     auto keys = reshape(K.load(page, head, 0, 0), shape<Page, D>);  // needed before the values
     auto values = reshape(V.load(page, head, 0, 0), shape<Page, D>);
-    state.add(Q, columns(narrow<P>(keys)), rows(narrow<P>(values)), j * Page, used, unit);
+    state.add(Q, narrow<P>(columns(keys)), narrow<P>(rows(values)), j * Page, used, unit);
   }
   auto result = finish(state);
   if constexpr (Ordered) result.o = from_row_order(result.o);

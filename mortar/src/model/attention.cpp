@@ -59,11 +59,13 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<C, 4>& k
   };
   return with_tile([&](auto group, auto d, auto ordered) {
     if (s.parts == 1) {
-      // Many blocks one after the other: three at a time hide each other's beginnings and ends.
+      // Many blocks one after the other: three at a time hide each other's beginnings and ends. Not over FP8: with the
+      // registers of three, the assembler (tileiras 13.5) loads no page before the one before it has been multiplied.
       constexpr std::int64_t kManyBlocks = 4;  // for each SM
       static const TuningRecord three = hinted("occupancy=", 3), none;
       constexpr auto& whole = kernel<kernels::paged_whole<bf16, group, kPage, d, C, ordered != 0>>;
-      const bool many = s.batch * s.kv_heads >= kManyBlocks * kernels::target_of(q.device()).num_sms;
+      const bool many =
+          !kernels::has_scales<C> && s.batch * s.kv_heads >= kManyBlocks * kernels::target_of(q.device()).num_sms;
       return reshape(whole.tuned(many ? three : none)(empty<bf16>(s.result_dims()), groups, keys, values, of.table,
                                                       of.lengths, scale, scales),
                      q.dims());

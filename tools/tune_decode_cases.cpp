@@ -91,12 +91,12 @@ TuningReport tune_pages(const Decoding& c, const TuneOptions& o, const View<bf16
   if (c.shape.parts == 1) {
     auto out = empty<bf16>(c.shape.result_dims()).sync();
     const auto one = space("paged", kDecodeHints, candidate<paged_whole<bf16, Queries, Page, D>>("whole"));
-    return tune(one, o, mut(out), c.groups, k, v, table, c.lengths, c.scale);
+    return tune(one, o, mut(out), c.groups, k, v, table, c.lengths, c.scale, false);
   }
   auto parts = empty<f32>(c.shape.parts_dims()).sync();
   auto sums = empty<f32>(c.shape.sums_dims()).sync();
   const auto one = space("paged", kDecodeHints, candidate<paged_split<bf16, Queries, Page, D>>("parts"));
-  return tune(one, o, mut(parts), mut(sums), c.groups, k, v, table, c.lengths, c.scale);
+  return tune(one, o, mut(parts), mut(sums), c.groups, k, v, table, c.lengths, c.scale, false);
 }
 
 TuningReport tune_paged(const measure::Args& args, TuneOptions o) {

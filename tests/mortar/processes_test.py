@@ -235,6 +235,7 @@ class Processes(unittest.TestCase):
         words = [serving.MORTAR, "generate", model, *DEVICE, "--prompt-ids", "1", "--tensor-parallel"]
         for first, second, expected in (
             ([*words, 2], [*words, 2, "--exact"], r"rank 1 of 2: expected exact .* = 0, as rank 0 has it, found 1"),
+            ([*words, 2], [*words, 2, "--kv-dtype", "f8"], "rank 1 of 2: expected kv_type = 0, as rank 0 has it, found 1"),
             ([*words, 2, "--max-context", 64], [*words, 2], "rank 1 of 2: expected max_context = 64, as rank 0 has it, found 0"),
             ([*words, 2], [*words, 4], "rank 1: --tensor-parallel: expected 2, as many as Open MPI has started processes, found 4"),
             ([*words, 4], [*words, 2], "rank 0: --tensor-parallel: expected 2, as many as Open MPI has started processes, found 4"),

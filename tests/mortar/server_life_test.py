@@ -99,6 +99,20 @@ class Life(unittest.TestCase):
             self.assertEqual(seen[2][0], 503)
             self.assertEqual(seen[2][1]["error"]["code"], "loading")
 
+    def test_a_cache_in_fp8(self):
+        """By the option or its variable: other numbers, near those of bf16; prompts find the pages of others."""
+        prompt, seen = {"prompt": list(range(1, 90)), "max_tokens": 8, "temperature": 0, "logprobs": 2, "ignore_eos": True}, {}
+        for name, words, env in (("bf16", [], {}), ("f8", ["--kv-dtype", "f8"], {}), ("variable", [], {"MORTAR_KV_DTYPE": "f8"})):
+            server = serving.Server(serving.MODELS / "dense-tied", *words, "--batch-size", 2, "--max-context", 256, env=env)
+            answers = [server.post("/v1/completions", prompt | {"model": server.name}) for _ in range(2)]  # the second one finds pages
+            self.assertEqual([status for status, _ in answers], [200, 200])
+            self.assertGreater(answers[1][1]["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+            seen[name] = answers[0][1]["choices"][0]["logprobs"]["token_logprobs"]
+            self.assertEqual(server.stop()[0], 0)
+        self.assertEqual(seen["f8"], seen["variable"])
+        self.assertNotEqual(seen["f8"], seen["bf16"])
+        self.assertLess(abs(seen["f8"][0] - seen["bf16"][0]), 0.3)
+
     def test_what_cannot_start(self):
         run = lambda *words: subprocess.run([serving.MORTAR, "serve", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
         with socket.socket() as s:
@@ -109,6 +123,9 @@ class Life(unittest.TestCase):
             self.assertIn("127.0.0.1", done.stderr)
         done = run(serving.MODELS / "dense-tied", "--tls-cert", "x")
         self.assertEqual(done.returncode, 2)
+        done = run(serving.MODELS / "dense-tied", "--device", "cpu", "--kv-dtype", "f16")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('--kv-dtype: expected bf16 or f8, found "f16"', done.stderr)
         done = run(serving.MODELS / "nothing", "--device", "cpu", "--port", 0)
         self.assertEqual(done.returncode, 1)
         self.assertIn("config.json", done.stderr)

@@ -75,9 +75,9 @@ class Gpu:
 
 class WarmUp(unittest.TestCase):
     def test_nothing_is_compiled_once_the_server_is_ready(self):
-        for model in ("dense-untied", "fp8", "moe"):
-            with self.subTest(model), tempfile.TemporaryDirectory() as folder:
-                gpu = Gpu(folder, serving.MODELS / model)
+        for model, *options in (("dense-untied",), ("fp8",), ("moe",), ("dense-untied", "--kv-dtype", "f8")):
+            with self.subTest(model, options=options), tempfile.TemporaryDirectory() as folder:
+                gpu = Gpu(folder, serving.MODELS / model, *options)
                 ready = gpu.compiled()
                 self.assertGreater(len(ready), 20)
                 self.assertEqual(set(gpu.answer(1, 1) + gpu.answer(150, 2)), {200})

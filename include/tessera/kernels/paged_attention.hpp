@@ -10,46 +10,71 @@
 #pragma once
 #include <algorithm>
 
+#include "tessera/kernels/cached_heads.hpp"
 #include "tessera/kernels/decode_combine.hpp"
 #include "tessera/kernels/decode_state.hpp"
+#include "tessera/kernels/mma_order.hpp"
 
 namespace tessera::kernels {
 
-/// The work of a block of paged_split or paged_whole: KV split `part` of `parts` of the pages of one sequence.
-template <int Page, int G, int D, class T>
+/// The work of a block of paged_split or paged_whole: KV split `part` of `parts` of the pages of one sequence. Ordered:
+/// the products have their rows and columns in the order of mma, which elements of 8 bits are read faster in.
+template <bool Ordered, int Page, int G, int D, class T, class C>
 DecodeResult<G, D> decode_pages(const Scalar<i32>& batch, const Scalar<i32>& head, const Scalar<i32>& part,
                                 const Scalar<i32>& parts, const In<T, dyn, dyn, dyn, dyn>& q,
-                                const In<T, dyn, dyn, dyn, dyn>& k, const In<T, dyn, dyn, dyn, dyn>& v,
-                                const In<i32, dyn, dyn>& table, const In<i32, dyn>& lengths, const Scalar<f32>& scale) {
+                                const In<C, dyn, dyn, dyn, dyn>& k, const In<C, dyn, dyn, dyn, dyn>& v,
+                                const In<i32, dyn, dyn>& table, const In<i32, dyn>& lengths, const Scalar<f32>& scale,
+                                const CacheScales<C>& scales) {
+  using P = multiplied_t<C>;
+  const HeadScales<C> heads(scales, head);
+  auto unit = heads.of_scores(scale * log2e<f32>);
   auto K = k.tiles(shape<1, 1, Page, D>);
   auto V = v.tiles(shape<1, 1, Page, D>);
-  auto Q = transpose(reshape(q.tiles(shape<1, 1, G, D>).load(batch, head, 0, 0), shape<G, D>));
+  auto columns = [](const auto& tile) {
+    if constexpr (Ordered)
+      return in_mma_order(tile);
+    else
+      return tile;
+  };
+  auto rows = [](const auto& tile) {
+    if constexpr (Ordered)
+      return in_row_order(tile);
+    else
+      return tile;
+  };
+  auto Q = transpose(columns(narrow<P>(reshape(q.tiles(shape<1, 1, G, D>).load(batch, head, 0, 0), shape<G, D>))));
   auto length = clamp(lengths.gather(batch), 0, table.dim(1) * Page);
   DecodeState<Page, G, D> state;
+  // Keys and values are ordered first and converted then: the other way round, the assembler (tileiras 13.5) loads no
+  // page before the one before it has been multiplied.
   for (auto j : steps_of_part(part, parts, ceil_div(length, Page))) {
     auto named = table.gather(batch, j);
     auto page = clamp(named, 0, k.dim(0) - 1);
     auto used = where(named == page, length, 0);
     auto keys = reshape(K.load(page, head, 0, 0), shape<Page, D>);  // needed before the values
     auto values = reshape(V.load(page, head, 0, 0), shape<Page, D>);
-    state.add(Q, keys, values, j * Page, used, scale * log2e<f32>);
+    state.add(Q, narrow<P>(columns(keys)), narrow<P>(rows(values)), j * Page, used, unit);
   }
-  return finish(state);
+  auto result = finish(state);
+  if constexpr (Ordered) result.o = from_row_order(result.o);
+  return {heads.of_values(result.o), result.log_sum};
 }
-template <class T, int G, int Page, int D>
+/// C: the type of the cache's elements, f8e4m3 or T. Ordered: for f8e4m3 on a GPU; the result is the same.
+template <class T, int G, int Page, int D, class C = T, bool Ordered = false>
 void paged_split(Mut<f32, 1, 1, 1, G, D> parts, Mut<f32, 1, 1, 1, G> sums, In<T, dyn, dyn, dyn, dyn> q,
-                 In<T, dyn, dyn, dyn, dyn> k, In<T, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table,
-                 In<i32, dyn> lengths, Scalar<f32> scale) {
+                 In<C, dyn, dyn, dyn, dyn> k, In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table,
+                 In<i32, dyn> lengths, Scalar<f32> scale, CacheScales<C> scales) {
   auto [batch, head, part, zero] = sums.index();
-  auto r = decode_pages<Page, G, D>(batch, head, part, sums.dim(2), q, k, v, table, lengths, scale);
+  auto r = decode_pages<Ordered, Page, G, D>(batch, head, part, sums.dim(2), q, k, v, table, lengths, scale, scales);
   parts.store(reshape(r.o, shape<1, 1, 1, G, D>));
   sums.store(reshape(r.log_sum, shape<1, 1, 1, G>));
 }
-template <class T, int G, int Page, int D>
-void paged_whole(Mut<T, 1, 1, G, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T, dyn, dyn, dyn, dyn> k,
-                 In<T, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, Scalar<f32> scale) {
+template <class T, int G, int Page, int D, class C = T, bool Ordered = false>
+void paged_whole(Mut<T, 1, 1, G, D> o, In<T, dyn, dyn, dyn, dyn> q, In<C, dyn, dyn, dyn, dyn> k,
+                 In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, Scalar<f32> scale,
+                 CacheScales<C> scales) {
   auto [batch, head, zero, zero2] = o.index();
-  auto r = decode_pages<Page, G, D>(batch, head, 0, 1, q, k, v, table, lengths, scale);
+  auto r = decode_pages<Ordered, Page, G, D>(batch, head, 0, 1, q, k, v, table, lengths, scale, scales);
   o.store(reshape(narrow<T>(r.o), shape<1, 1, G, D>));
 }
 
@@ -77,11 +102,11 @@ Op<Tensor<element_of<Q>, 3>> paged_attention(const Q& q, const K& k_pages, const
       if (s.parts == 1)
         return tessera::reshape(kernel<paged_whole<T, queries, keys, d>>(
                                     empty<T>(s.result_dims(), where), groups, k_pages.view(where), v_pages.view(where),
-                                    table.view(where), lengths.view(where), factor, where),
+                                    table.view(where), lengths.view(where), factor, false, where),
                                 q.dims(where), where);
       auto partial = kernel<paged_split<T, queries, keys, d>>(
           empty<f32>(s.parts_dims(), where), empty<f32>(s.sums_dims(), where), groups, k_pages.view(where),
-          v_pages.view(where), table.view(where), lengths.view(where), factor, where);
+          v_pages.view(where), table.view(where), lengths.view(where), factor, false, where);
       return tessera::reshape(combine_splits<T, d>(std::move(partial), s, where), q.dims(where), where);
     });
   });

@@ -48,7 +48,7 @@ struct ModelOptions {
   std::int64_t max_context = 0;                          ///< 0: what the model and the memory allow
   std::int64_t max_batch = 1;                            ///< sequences at a time that the memory must suffice for
   std::int64_t prefill_tokens = kDefaultPrefill;         ///< of EngineOptions, which the memory must suffice for
-  KvType kv_type = KvType::Bf16;
+  KvType kv_type = KvType::Bf16;                         ///< of keys and values (docs/mortar/design.md)
   std::optional<std::uint64_t> random_weights =
       std::nullopt;  ///< the seed of weights that are made on the device instead of read
   std::function<void(const LoadProgress&)> progress = {};  ///< called while weights are loaded, those of the first rank
@@ -63,8 +63,8 @@ struct ModelOptions {
 };
 
 /// Reads the model in `folder`. Throws ModelError for files that are not as they should be, CapacityError if the model
-/// does not fit the device, RequestError for options that it cannot have (a context beyond the model's, an FP8 cache, a
-/// number of devices that cannot share it); all before anything is allocated on it. Of several processes, an error in
+/// does not fit the device, RequestError for options that it cannot have (a context beyond the model's, a number of
+/// devices that cannot share it); all before anything is allocated on it. Of several processes, an error in
 /// one ends the group with its text; the others throw RanksError or MeshError.
 Model load(const std::string& folder, const ModelOptions& options = {});
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "model/cache_scales.hpp"
 #include "mortar/errors.hpp"
 #include "tessera/kernels/embedding.hpp"
 #include "tessera/runtime/thread_device.hpp"
@@ -53,7 +54,7 @@ Tensor<i32, 1> on_device(const std::vector<i32>& data, const Stream& stream) {
 
 Runner::Runner(const Model& model, Weights&& weights, Device device, const Numerics& numerics, std::int64_t pages,
                const Parallel* parallel)
-    : stream_(device), valid_(model.config.vocabulary), words_((valid_ + 31) / 32) {
+    : stream_(device), kv_type_(model.kv_type), valid_(model.config.vocabulary), words_((valid_ + 31) / 32) {
   if (model.tokenizer) valid_ = std::min<std::int64_t>(valid_, model.tokenizer->size());
   const RopeAngles angles = rope_angles(model.config);
   network_.config = parallel == nullptr ? model.config : local_spec(model.config, parallel->ranks);
@@ -64,6 +65,7 @@ Runner::Runner(const Model& model, Weights&& weights, Device device, const Numer
           .sync(stream_);
   network_.rope_factor = angles.attention_factor;
   network_.numerics = numerics;
+  if (kv_type_ == KvType::Fp8) network_.cache_scales = cache_scales_of(network_, stream_);
   if (kernels::target_of(device).gpu) {
     rounding_ = kGpuRounding;
     if (!numerics.one_way()) query_tile_ = kQueryTile;
@@ -72,7 +74,7 @@ Runner::Runner(const Model& model, Weights&& weights, Device device, const Numer
     cache_ = empty_cache(pages, {}, stream_);
   } catch (const DeviceError& error) {
     throw CapacityError("a KV cache of " + std::to_string(pages * kPage) + " tokens (" +
-                        bytes_text(pages * kPage * kv_bytes_per_token(network_.config, KvType::Bf16)) +
+                        bytes_text(pages * kPage * kv_bytes_per_token(network_.config, kv_type_)) +
                         ") does not fit beside the weights: take a smaller context or batch\n" + error.message());
   }
 }
@@ -82,16 +84,21 @@ KvCache Runner::empty_cache(std::int64_t pages, std::span<const std::size_t> lay
   const Dims<4> dims({attention.kv_heads, pages * kPage, std::int64_t{2}, attention.head_dim / 2});
   // Numbers where large tiles of queries are taken: their attention is computed again where it finds something else;
   // and where reading what nothing has written is an error. On the CPU, memory that is never written costs nothing.
-  const auto empty_tensor = [&] {
-    return query_tile_ == kQueryTile || check_mode() ? zeros<bf16>(dims).sync(stream) : empty<bf16>(dims).sync(stream);
+  const auto fill = [&]<class C>(std::vector<Tensor<C, 4>>& tensors) {
+    tensors.resize(network_.weights.layers.size());
+    for (std::size_t layer = 0; layer < tensors.size(); ++layer)
+      if (layers.empty() || std::ranges::find(layers, layer) != layers.end())
+        tensors[layer] =
+            query_tile_ == kQueryTile || check_mode() ? zeros<C>(dims).sync(stream) : empty<C>(dims).sync(stream);
   };
   KvCache cache;
-  cache.keys.resize(network_.weights.layers.size());
-  cache.values.resize(network_.weights.layers.size());
-  for (std::size_t layer = 0; layer < cache.keys.size(); ++layer) {
-    if (!layers.empty() && std::ranges::find(layers, layer) == layers.end()) continue;
-    cache.keys[layer] = empty_tensor();
-    cache.values[layer] = empty_tensor();
+  cache.type = kv_type_;
+  if (kv_type_ == KvType::Fp8) {
+    fill(cache.f8_keys);
+    fill(cache.f8_values);
+  } else {
+    fill(cache.keys);
+    fill(cache.values);
   }
   return cache;
 }

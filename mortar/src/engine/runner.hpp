@@ -132,6 +132,7 @@ class Runner {
   tessera::HostBuffer<tessera::i32> token_buffer(std::int64_t size);
 
   tessera::Stream stream_;
+  KvType kv_type_;
   Network network_;
   KvCache cache_;
   std::unique_ptr<SlotState> slots_;  ///< made for the first sequence that needs it

@@ -2,6 +2,7 @@
 #include "model/attention.hpp"
 
 #include <bit>
+#include <type_traits>
 
 #include "model/attention_kernels.hpp"
 #include "model/hints.hpp"
@@ -17,9 +18,10 @@ namespace mortar {
 namespace {
 
 /// The cache of a layer as pages, [pages, kv_heads, kPage, head_dim].
-View<bf16, 4> pages_of(const Tensor<bf16, 4>& cache) {
+template <class C>
+View<C, 4> pages_of(const Tensor<C, 4>& cache) {
   const std::int64_t heads = cache.dim(0), pages = cache.dim(1) / kPage, d = 2 * cache.dim(3);
-  return cache.reshape({heads, pages, std::int64_t{kPage}, d}).permute<1, 0, 2, 3>();
+  return cache.reshape({heads, pages, std::int64_t{kPage}, d}).template permute<1, 0, 2, 3>();
 }
 
 constexpr int kSlice = 8;  ///< features of each half of a head that a block of place_keys or copy_keys owns
@@ -30,23 +32,47 @@ struct Answers {
   View<i32, 1> lengths;
 };
 
-Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<bf16, 4>& keys, const View<bf16, 4>& values,
-                                     const Answers& of, float scale) {
+/// What kernels take for kernels::CacheScales<C>.
+template <class C>
+using ScalesOf = std::conditional_t<kernels::has_scales<C>, View<f32, 2>, bool>;
+template <class C>
+ScalesOf<C> scales_of(const Network& net, std::size_t layer) {
+  if constexpr (kernels::has_scales<C>)
+    return net.cache_scales[layer].view();
+  else
+    return false;
+}
+
+template <class C>
+Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<C, 4>& keys, const View<C, 4>& values,
+                                     const ScalesOf<C>& scales, const Answers& of, float scale) {
   const auto s = kernels::paged_decode_shape(q, keys.dim(1), of.table.dim(1), kPage, 0, SourceLocation::current());
   const View<bf16, 4> groups = reshape(q, s.result_dims());
-  return kernels::with_decode_tile(s, [&](auto group, auto d) {
+  const bool gpu = kernels::target_of(q.device()).gpu;
+  const auto with_tile = [&](const auto& f) {
+    return kernels::with_decode_tile(s, [&](auto group, auto d) {
+      if constexpr (kernels::has_scales<C>)
+        return kernels::with_constant<2>(gpu, [&](auto ordered) { return f(group, d, ordered); });
+      else
+        return f(group, d, std::integral_constant<int, 0>());
+    });
+  };
+  return with_tile([&](auto group, auto d, auto ordered) {
     if (s.parts == 1) {
-      // Many blocks one after the other: three at a time hide each other's beginnings and ends.
+      // Many blocks one after the other: three at a time hide each other's beginnings and ends. Not over FP8: with the
+      // registers of three, the assembler (tileiras 13.5) loads no page before the one before it has been multiplied.
       constexpr std::int64_t kManyBlocks = 4;  // for each SM
       static const TuningRecord three = hinted("occupancy=", 3), none;
-      constexpr auto& whole = kernel<kernels::paged_whole<bf16, group, kPage, d>>;
-      const bool many = s.batch * s.kv_heads >= kManyBlocks * kernels::target_of(q.device()).num_sms;
+      constexpr auto& whole = kernel<kernels::paged_whole<bf16, group, kPage, d, C, ordered != 0>>;
+      const bool many =
+          !kernels::has_scales<C> && s.batch * s.kv_heads >= kManyBlocks * kernels::target_of(q.device()).num_sms;
       return reshape(whole.tuned(many ? three : none)(empty<bf16>(s.result_dims()), groups, keys, values, of.table,
-                                                      of.lengths, scale),
+                                                      of.lengths, scale, scales),
                      q.dims());
     }
-    auto partial = kernel<kernels::paged_split<bf16, group, kPage, d>>(
-        empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups, keys, values, of.table, of.lengths, scale);
+    auto partial = kernel<kernels::paged_split<bf16, group, kPage, d, C, ordered != 0>>(
+        empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups, keys, values, of.table, of.lengths, scale,
+        scales);
     return reshape(kernels::combine_splits<bf16, d>(std::move(partial), s, SourceLocation::current()), q.dims());
   });
 }
@@ -56,18 +82,17 @@ constexpr int kMany = 128;       ///< tokens of a tile that is copied; with fewe
 constexpr int kMostSplits = 32;  ///< of the keys of a tile of prompts
 constexpr int kGroup = 8;        ///< the most query heads of a key head that one token's kernels take
 
-/// What the kernels of a layer read and write.
-struct Layer {
+/// What the kernels of a layer read, but for its cache.
+struct LayerStep {
   const Network& net;
   const LayerWeights& w;
-  Tensor<bf16, 4>&keys, &values;
   const Step& step;
   const Tensor<f32, 3>& rotation;
   View<bf16, 4> heads;  ///< the projections, [tokens, heads + 2 kv_heads, 2, head_dim / 2]
 
   std::int64_t tokens() const { return heads.dim(0); }
   std::int64_t queries() const { return net.config.attention.heads; }
-  std::int64_t kv() const { return keys.dim(0); }
+  std::int64_t kv() const { return net.config.attention.kv_heads; }
   std::int64_t half() const { return heads.dim(3); }
   bool one_way() const { return net.numerics.one_way(); }
   float scale() const { return net.config.attention.scale; }
@@ -80,14 +105,22 @@ struct Layer {
   }
 };
 
-Op<Tensor<bf16, 3>> place_one(const Layer& l) {
+/// And the cache, whose elements are of C.
+template <class C>
+struct Layer : LayerStep {
+  Tensor<C, 4>&keys, &values;
+  ScalesOf<C> scales;
+};
+
+template <class C>
+Op<Tensor<bf16, 3>> place_one(const Layer<C>& l) {
   const std::int64_t kv = l.kv(), half = l.half(), group = l.queries() / kv;
   return kernels::with_extent<2, kGroup>(group, [&](auto n) {
     return kernels::with_extent<32, 64>(half, [&](auto h) {
       return l.with_norms([&]<class N>(const auto& q_norm, const auto& k_norm) {
-        auto q = kernel<place_heads<bf16, n, h, N>>(empty<bf16>({std::int64_t{1}, kv, group, std::int64_t{2}, half}),
-                                                    mut(l.keys), mut(l.values), l.heads, q_norm, k_norm, l.rotation,
-                                                    l.step.slots, l.net.epsilon(), l.net.numerics.strict);
+        auto q = kernel<place_heads<C, n, h, N>>(empty<bf16>({std::int64_t{1}, kv, group, std::int64_t{2}, half}),
+                                                 mut(l.keys), mut(l.values), l.heads, q_norm, k_norm, l.rotation,
+                                                 l.step.slots, l.net.epsilon(), l.net.numerics.strict, l.scales);
         return reshape(std::move(q), Dims<3>({std::int64_t{1}, kv * group, 2 * half}));
       });
     });
@@ -100,13 +133,14 @@ std::int64_t slices_of(const Step& step) { return step.table.dim(1) * (kPage / k
 
 /// One token of one sequence over few pages on a GPU; the blocks of a group share the writing of a key, in whole
 /// slices. (On the CPU there is nothing to overlap, and each slice rotates its query.)
-bool is_short_and_single(const Layer& l) {
+bool is_short_and_single(const LayerStep& l) {
   const std::int64_t group = l.queries() / l.kv();
-  return l.step.decode() && kernels::target_of(l.keys.device()).gpu && l.tokens() == 1 && !l.one_way() &&
+  return l.step.decode() && kernels::target_of(l.heads.device()).gpu && l.tokens() == 1 && !l.one_way() &&
          (l.half() == 32 || l.half() == 64) && group <= kGroup &&
          std::has_single_bit(static_cast<std::uint64_t>(group)) && slices_of(l.step) <= kMostSlices;
 }
-Op<Tensor<bf16, 3>> attend_one(const Layer& l) {
+template <class C>
+Op<Tensor<bf16, 3>> attend_one(const Layer<C>& l) {
   const std::int64_t kv = l.kv(), group = l.queries() / kv, slices = slices_of(l.step), half_extent = l.half();
   const float scale = l.scale(), eps = l.net.epsilon();
   const float own_scale = scale * l.net.rope_factor * l.net.rope_factor;
@@ -114,19 +148,19 @@ Op<Tensor<bf16, 3>> attend_one(const Layer& l) {
     return kernels::with_extent<1, kGroup>(group, [&](auto members) {
       return kernels::with_extent<16, kMostSlices>(slices, [&](auto most) {
         return l.with_norms([&]<class N>(const auto& q_norm, const auto& k_norm) {
-          constexpr auto& finish = kernel<finish_one<bf16, most, half / members / 2, half, N>>;
+          constexpr auto& finish = kernel<finish_one<C, most, half / members / 2, half, N>>;
           auto result = empty<bf16>({kv, group, std::int64_t{2}, half_extent});
-          auto partial = kernel<attend_slice<bf16, kSliceKeys, half, N>>(
+          auto partial = kernel<attend_slice<C, kSliceKeys, half, N>>(
               empty<f32>({kv, slices, group, 2 * half_extent}), empty<f32>({kv, slices, group}),
               empty<f32>({kv, slices, group}), l.heads, q_norm, l.rotation, pages_of(l.keys), pages_of(l.values),
-              l.step.table, l.step.lengths, scale, eps);
+              l.step.table, l.step.lengths, scale, eps, l.scales);
           // The result is allocated first, so that the second kernel follows the first one directly.
           auto finished =
               all(std::move(result), std::move(partial)).then([&l, q_norm, k_norm, own_scale, eps](auto made) {
                 auto& [o, splits] = made;
                 const auto& [parts, tops, shares] = splits;
                 return finish(std::move(o), mut(l.keys), mut(l.values), l.heads, q_norm, k_norm, l.rotation,
-                              l.step.slots, parts, tops, shares, own_scale, eps);
+                              l.step.slots, parts, tops, shares, own_scale, eps, l.scales);
               });
           return reshape(std::move(finished), Dims<3>({std::int64_t{1}, kv * group, 2 * half_extent}));
         });
@@ -137,7 +171,7 @@ Op<Tensor<bf16, 3>> attend_one(const Layer& l) {
 
 /// The query heads or the key heads of the projections, normalised and rotated: [tokens, heads, 2, head_dim / 2].
 enum class Heads : std::uint8_t { Queries, Keys };
-Op<Tensor<bf16, 4>> rotated(const Layer& l, Heads which) {
+Op<Tensor<bf16, 4>> rotated(const LayerStep& l, Heads which) {
   const bool keys = which == Heads::Keys;
   const std::int64_t first = keys ? l.queries() : 0, count = keys ? l.kv() : l.queries();
   return kernels::with_extent<32, 64>(l.half(), [&](auto h) {
@@ -151,13 +185,15 @@ Op<Tensor<bf16, 4>> rotated(const Layer& l, Heads which) {
 
 /// Keys that have been rotated, and values, into their slots. Few blocks, which compare the slots of a tile with one
 /// another: many warps (bench/notes/mortar.md).
-auto copied(const Layer& l, const Tensor<bf16, 4>& rotated_keys) {
+template <class C>
+auto copied(const Layer<C>& l, const Tensor<bf16, 4>& rotated_keys) {
   static const TuningRecord many_warps = hinted("warps=", 8);
-  constexpr auto& copy = kernel<copy_keys<bf16, kMany, kSlice>>;
-  return copy.tuned(many_warps)(mut(l.keys), mut(l.values), rotated_keys, l.heads, l.step.slots);
+  constexpr auto& copy = kernel<copy_keys<C, kMany, kSlice>>;
+  return copy.tuned(many_warps)(mut(l.keys), mut(l.values), rotated_keys, l.heads, l.step.slots, l.scales);
 }
 
-Flow<> write_cache(const Layer& l) {
+template <class C>
+Flow<> write_cache(const Layer<C>& l) {
   if (l.tokens() >= kMany && !l.one_way()) {
     const auto rows = co_await rotated(l, Heads::Keys);
     co_await copied(l, rows);
@@ -165,22 +201,24 @@ Flow<> write_cache(const Layer& l) {
   }
   co_await kernels::with_extent<32, 64>(l.half(), [&](auto h) {
     return l.with_norms([&]<class N>(const auto&, const auto& k_norm) {
-      return kernel<place_keys<bf16, kFew, kSlice, h, N>>(mut(l.keys), mut(l.values), l.heads, k_norm, l.rotation,
-                                                          l.step.slots, l.net.epsilon(), l.net.numerics.strict);
+      return kernel<place_keys<C, kFew, kSlice, h, N>>(mut(l.keys), mut(l.values), l.heads, k_norm, l.rotation,
+                                                       l.step.slots, l.net.epsilon(), l.net.numerics.strict, l.scales);
     });
   });
 }
 
 /// Attention of the last tokens of sequences, [answers, heads, head_dim], whose queries have been rotated.
-Op<Tensor<bf16, 3>> attend_answers(const Layer& l, const View<bf16, 3>& q) {
+template <class C>
+Op<Tensor<bf16, 3>> attend_answers(const Layer<C>& l, const View<bf16, 3>& q) {
   const auto k = pages_of(l.keys), v = pages_of(l.values);
-  const std::int64_t rows = l.step.table.dim(0), first = rows - l.step.answers;
-  const Answers of{l.step.table.slice<0>(first, rows), l.step.lengths.slice<0>(first, rows)};
-  if (!l.one_way()) return decode_attention(q, k, v, of, l.scale());
+  const Step& step = l.step;
+  const std::int64_t rows = step.table.dim(0), first = rows - step.answers;
+  const Answers of{step.table.slice<0>(first, rows), step.lengths.slice<0>(first, rows)};
+  if (!l.one_way()) return decode_attention<C>(q, k, v, l.scales, of, l.scale());
   return kernels::with_extent<64, 128>(q.dim(2),
                                        [&](auto d) {  // one way of computing: the tile of prompts in that mode
-                                         return kernel<attend_last<bf16, kSmallQueryTile, d>>(
-                                             empty<bf16>(q.dims()), q, k, v, of.table, of.lengths, l.scale());
+                                         return kernel<attend_last<C, kSmallQueryTile, d>>(
+                                             empty<bf16>(q.dims()), q, k, v, of.table, of.lengths, l.scale(), l.scales);
                                        });
 }
 
@@ -188,27 +226,28 @@ constexpr int kCombinedRows = 64;  ///< at most, splits times queries that a blo
 
 /// KV splits of the tiles of prompts, a power of two. The estimate assumes that a block begins and ends in the time of
 /// four pages.
-std::int64_t splits_of_tiles(const Layer& l) {
+std::int64_t splits_of_tiles(const LayerStep& l) {
   constexpr std::int64_t kPagesOfStep = 8, kBlocksOfSm = 2;
   if (l.one_way() || l.step.query_tile != kQueryTile) return 1;
   const std::int64_t tiles = l.step.tile_rows.dim(0) * l.queries();
   const std::int64_t splits = kernels::decode_heuristic(tiles, ceil_div(l.step.prompt_pages, kPagesOfStep),
-                                                        kernels::target_of(l.keys.device()), kBlocksOfSm);
+                                                        kernels::target_of(l.heads.device()), kBlocksOfSm);
   return std::min<std::int64_t>(splits, kMostSplits);
 }
 
 /// Attention of parts of prompts, [tokens, heads, head_dim], whose queries have been rotated, by few tiles at late
 /// positions.
-auto attend_in_splits(const Layer& l, std::int64_t splits, const Lend<bf16, 3>& o, const View<bf16, 3>& q) {
+template <class C>
+auto attend_in_splits(const Layer<C>& l, std::int64_t splits, const Lend<bf16, 3>& o, const View<bf16, 3>& q) {
   const std::int64_t heads = l.queries(), blocks = l.step.tile_rows.dim(0) * heads * splits, d = q.dim(2);
   return kernels::with_extent<64, 128>(d, [&](auto depth) {
     return kernels::with_extent<2, kMostSplits>(splits, [&](auto s) {
       constexpr int rows = std::min<int>(kFew, kCombinedRows / s);
       constexpr auto& combine = kernel<combine_splits_of_tiles<kQueryTile, rows, s, depth>>;
-      auto partial = kernel<attend_splits<bf16, kQueryTile, depth>>(
+      auto partial = kernel<attend_splits<C, kQueryTile, depth>>(
           empty<f32>({blocks, std::int64_t{kQueryTile}, d}), empty<f32>({blocks, std::int64_t{kQueryTile}}), q,
           pages_of(l.keys), pages_of(l.values), l.step.table, l.step.lengths, l.step.tile_rows, l.step.tile_positions,
-          static_cast<i32>(splits), l.scale());
+          static_cast<i32>(splits), l.scale(), l.scales);
       return std::move(partial).then([heads, o](auto made) {
         const auto& [parts, sums] = made;
         return combine(o, parts, sums, static_cast<i32>(heads));
@@ -219,18 +258,20 @@ auto attend_in_splits(const Layer& l, std::int64_t splits, const Lend<bf16, 3>& 
 
 /// Attention of parts of prompts, where a block computes a whole tile of queries of a head. `o` is a result that is
 /// given, or lent.
-auto attend_in_tiles(const Layer& l, auto o, const View<bf16, 3>& q) {
+template <class C>
+auto attend_in_tiles(const Layer<C>& l, auto o, const View<bf16, 3>& q) {
   const auto k = pages_of(l.keys), v = pages_of(l.values);
   return kernels::with_extent<64, 128>(q.dim(2), [&](auto d) {
     return kernels::with_constant<2>(l.step.query_tile == kQueryTile, [&](auto large) {
       constexpr int queries = large ? kQueryTile : kSmallQueryTile;
-      return kernel<attend_chunks<bf16, queries, d>>(std::move(o), q, k, v, l.step.table, l.step.lengths,
-                                                     l.step.tile_rows, l.step.tile_positions, l.scale());
+      return kernel<attend_chunks<C, queries, d>>(std::move(o), q, k, v, l.step.table, l.step.lengths, l.step.tile_rows,
+                                                  l.step.tile_positions, l.scale(), l.scales);
     });
   });
 }
 
-Flow<Tensor<bf16, 3>> attend_prompts(const Layer& l, const View<bf16, 3>& q) {
+template <class C>
+Flow<Tensor<bf16, 3>> attend_prompts(const Layer<C>& l, const View<bf16, 3>& q) {
   const std::int64_t splits = splits_of_tiles(l);
   if (splits == 1) co_return co_await attend_in_tiles(l, empty<bf16>(q.dims()), q);
   auto o = co_await empty<bf16>(q.dims());
@@ -239,22 +280,24 @@ Flow<Tensor<bf16, 3>> attend_prompts(const Layer& l, const View<bf16, 3>& q) {
 }
 
 /// Attention of queries that have been rotated, [tokens, heads, head_dim].
-Flow<Tensor<bf16, 3>> attend_rotated(const Layer& l, View<bf16, 3> q) {
+template <class C>
+Flow<Tensor<bf16, 3>> attend_rotated(const Layer<C>& l, View<bf16, 3> q) {
   const std::int64_t tokens = q.dim(0), prompts = tokens - l.step.answers;
   if (prompts == 0) co_return co_await attend_answers(l, q);
   if (prompts == tokens) co_return co_await attend_prompts(l, q);
   auto o = co_await empty<bf16>(q.dims());
   const std::int64_t splits = splits_of_tiles(l);
   if (splits > 1)
-    co_await attend_in_splits(l, splits, mut(o).slice<0>(0, prompts), q.slice<0>(0, prompts));
+    co_await attend_in_splits(l, splits, mut(o).template slice<0>(0, prompts), q.slice<0>(0, prompts));
   else
-    co_await attend_in_tiles(l, mut(o).slice<0>(0, prompts), q.slice<0>(0, prompts));
+    co_await attend_in_tiles(l, mut(o).template slice<0>(0, prompts), q.slice<0>(0, prompts));
   const auto answers = co_await attend_answers(l, q.slice<0>(prompts, tokens));
-  co_await copy_into(mut(o).slice<0>(prompts, tokens), answers);
+  co_await copy_into(mut(o).template slice<0>(prompts, tokens), answers);
   co_return o;
 }
 
-Flow<Tensor<bf16, 3>> attend_all(const Layer& l) {
+template <class C>
+Flow<Tensor<bf16, 3>> attend_all(const Layer<C>& l) {
   if (is_short_and_single(l)) co_return co_await attend_one(l);
   if (l.tokens() == 1 && l.queries() <= kGroup * l.kv() && !l.one_way()) {
     const auto q = co_await place_one(l);
@@ -276,14 +319,22 @@ Op<Tensor<f32, 3>> rotation_of(const Network& net, const Step& step) {
   });
 }
 
-Flow<Tensor<bf16, 2>> attention(const Network& net, const LayerWeights& w, Tensor<bf16, 4>& keys,
-                                Tensor<bf16, 4>& values, const Step& step, const Tensor<f32, 3>& rotation,
-                                const Tensor<bf16, 2>& qkv) {
-  const std::int64_t tokens = qkv.dim(0), half = keys.dim(3), heads = net.config.attention.heads;
-  const Layer layer{
-      net, w, keys, values, step, rotation, qkv.reshape({tokens, heads + 2 * keys.dim(0), std::int64_t{2}, half})};
-  auto o = co_await attend_all(layer);
-  co_return std::move(o).reshape({tokens, heads * 2 * half});
+Flow<Tensor<bf16, 2>> attention(const Network& net, std::size_t layer, KvCache& cache, const Step& step,
+                                const Tensor<f32, 3>& rotation, const Tensor<bf16, 2>& qkv) {
+  const auto& sizes = net.config.attention;
+  const std::int64_t tokens = qkv.dim(0), half = sizes.head_dim / 2;
+  const View<bf16, 4> heads = qkv.reshape({tokens, sizes.heads + 2 * sizes.kv_heads, std::int64_t{2}, half});
+  const auto over = [&]<class C>(Tensor<C, 4>& keys, Tensor<C, 4>& values) {
+    return Layer<C>{{net, net.weights.layers[layer], step, rotation, heads}, keys, values, scales_of<C>(net, layer)};
+  };
+  if (cache.type == KvType::Fp8) {
+    const auto of = over(cache.f8_keys[layer], cache.f8_values[layer]);
+    auto o = co_await attend_all(of);
+    co_return std::move(o).reshape({tokens, 2 * half * sizes.heads});
+  }
+  const auto of = over(cache.keys[layer], cache.values[layer]);
+  auto o = co_await attend_all(of);
+  co_return std::move(o).reshape({tokens, 2 * half * sizes.heads});
 }
 
 }  // namespace mortar

@@ -5,6 +5,7 @@
 #pragma once
 #include "model/decoder.hpp"
 #include "tessera/kernels/attention_state.hpp"
+#include "tessera/kernels/cached_heads.hpp"
 #include "tessera/kernels/decode_state.hpp"
 
 namespace mortar {
@@ -14,41 +15,44 @@ using namespace tessera;  // NOLINT: the language of kernels
 /// Keys and values of one key head of one sequence.
 template <class C, int D>
 struct PagedKeys {
+  using Product = kernels::multiplied_t<C>;
   In<C, dyn, dyn, dyn, dyn> k, v;
   In<i32, dyn, dyn> table;
   Scalar<i32> row, kv_head;
   Scalar<i32> in_use;  ///< keys of the sequence; slots from there on may hold anything
+  kernels::HeadScales<C> scales;
 
   /// How many pages the queries before position `end` see.
   Scalar<i32> pages(const Scalar<i32>& end) const { return min(ceil_div(min(end, in_use), kPage), table.dim(1)); }
-  Tile<bf16, kPage, D> keys(const Scalar<i32>& j) const { return page_of(k, j); }
-  Tile<bf16, kPage, D> values(const Scalar<i32>& j) const { return page_of(v, j); }
+  Tile<Product, kPage, D> keys(const Scalar<i32>& j) const { return page_of(k, j); }
+  Tile<Product, kPage, D> values(const Scalar<i32>& j) const { return page_of(v, j); }
 
  private:
-  Tile<bf16, kPage, D> page_of(const In<C, dyn, dyn, dyn, dyn>& cache, const Scalar<i32>& j) const {
+  Tile<Product, kPage, D> page_of(const In<C, dyn, dyn, dyn, dyn>& cache, const Scalar<i32>& j) const {
     auto page = clamp(table.gather(row, j), 0, cache.dim(0) - 1);
     auto tiles = cache.tiles(shape<1, 1, kPage, D>);
-    return kernels::narrow<bf16>(reshape(tiles.load(page, kv_head, 0, 0), shape<kPage, D>));
+    return kernels::narrow<Product>(reshape(tiles.load(page, kv_head, 0, 0), shape<kPage, D>));
   }
 };
 
 /// The softmax of queries at `positions`, `first` or later, over the keys of a range of pages, each query up to its
 /// own position. The result of a query does not depend on the other queries.
 template <class Pages, class C, int BM, int D>
-kernels::OnlineSoftmax<BM, D> softmax_over(Pages pages, const Tile<bf16, BM, D>& q, const Tile<i32, BM, 1>& positions,
-                                           const Scalar<i32>& first, const PagedKeys<C, D>& cache,
-                                           const Scalar<f32>& scale) {
+kernels::OnlineSoftmax<BM, D> softmax_over(Pages pages, const Tile<kernels::multiplied_t<C>, BM, D>& q,
+                                           const Tile<i32, BM, 1>& positions, const Scalar<i32>& first,
+                                           const PagedKeys<C, D>& cache, const Scalar<f32>& scale) {
   kernels::OnlineSoftmax<BM, D> state;
+  auto unit = cache.scales.of_scores(scale * log2e<f32>);
   for (auto j : pages) {
     auto keys = cache.keys(j);  // needed before the values
     auto values = cache.values(j);
-    auto s = mma(q, transpose(keys), zeros<f32, BM, kPage>()) * (scale * log2e<f32>);
+    auto s = mma(q, transpose(keys), zeros<f32, BM, kPage>()) * unit;
     tile_if ((j + 1) * kPage > first) {
       s = where(iota<i32, 1, kPage>(axis<1>) + j * kPage <= positions, s, -infinity<f32>);
       // Slots that are not in use may hold anything, and 0 * NaN is NaN. A branch with its own product, because the
       // hardware multiplies only unmodified operands directly from where tensor copies put them.
       auto used = iota<i32, kPage, 1>(axis<0>) + j * kPage < cache.in_use;
-      state.add(s, where(broadcast(used, shape<kPage, D>), values, zeros<bf16, kPage, D>()));
+      state.add(s, where(broadcast(used, shape<kPage, D>), values, zeros<kernels::multiplied_t<C>, kPage, D>()));
     } else {
       state.add(s, values);
     }
@@ -58,18 +62,19 @@ kernels::OnlineSoftmax<BM, D> softmax_over(Pages pages, const Tile<bf16, BM, D>&
 
 /// The attention of queries at `positions`, from `first` to `last`, which see the keys up to their own position.
 template <class C, int BM, int D>
-Tile<f32, BM, D> attend(const Tile<bf16, BM, D>& q, const Tile<i32, BM, 1>& positions, const Scalar<i32>& first,
-                        const Scalar<i32>& last, const PagedKeys<C, D>& cache, const Scalar<f32>& scale) {
-  return softmax_over(range(cache.pages(last + 1)), q, positions, first, cache, scale).result();
+Tile<f32, BM, D> attend(const Tile<kernels::multiplied_t<C>, BM, D>& q, const Tile<i32, BM, 1>& positions,
+                        const Scalar<i32>& first, const Scalar<i32>& last, const PagedKeys<C, D>& cache,
+                        const Scalar<f32>& scale) {
+  return cache.scales.of_values(softmax_over(range(cache.pages(last + 1)), q, positions, first, cache, scale).result());
 }
 
 /// The same for BM queries from position `first` on, faster: weights are relative to the largest score among the keys
 /// of the first page. If that was not accurate for one of the queries, or if something that is not a number was in a
 /// slot that is not in use, the tile is computed as above.
 template <class C, int BM, int D>
-Tile<f32, BM, D> attend_fast(const Tile<bf16, BM, D>& q, const Scalar<i32>& first, const PagedKeys<C, D>& cache,
-                             const Scalar<f32>& scale) {
-  auto unit = scale * log2e<f32>;
+Tile<f32, BM, D> attend_fast(const Tile<kernels::multiplied_t<C>, BM, D>& q, const Scalar<i32>& first,
+                             const PagedKeys<C, D>& cache, const Scalar<f32>& scale) {
+  auto unit = cache.scales.of_scores(scale * log2e<f32>);
   auto scores = [&](const Scalar<i32>& j) {
     auto s = mma(q, transpose(cache.keys(j)), zeros<f32, BM, kPage>());
     return kernels::without_unseen<kernels::AttentionMask::Causal>(s, first, j, cache.in_use, 0, -infinity<f32>);
@@ -83,8 +88,8 @@ Tile<f32, BM, D> attend_fast(const Tile<bf16, BM, D>& q, const Scalar<i32>& firs
       auto values = cache.values(j);
       state.add(s, unit, values);
     }
-    result = state.state().result();
-    tile_if (!(state.template holds<bf16>() && state.clean())) {
+    result = cache.scales.of_values(state.state().result());
+    tile_if (!(state.template holds<kernels::multiplied_t<C>>() && state.clean())) {
       auto positions = iota<i32, BM, 1>(axis<0>) + first;
       result = attend(q, positions, first, first + BM - 1, cache, scale);
     }
@@ -97,13 +102,14 @@ Tile<f32, BM, D> attend_fast(const Tile<bf16, BM, D>& q, const Scalar<i32>& firs
 template <class C, int BM, int D>
 void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, dyn, dyn, dyn> k,
                    In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, In<i32, dyn> tile_rows,
-                   In<i32, dyn> tile_positions, Scalar<f32> scale) {
+                   In<i32, dyn> tile_positions, Scalar<f32> scale, kernels::CacheScales<C> scales) {
   require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
   auto [tile, head, zero] = o.index();
   auto row = tile_rows.gather(tile);
   auto first = tile_positions.gather(tile);
-  const PagedKeys<C, D> cache{k, v, table, row, head / (q.dim(1) / k.dim(1)), lengths.gather(row)};
-  auto queries = reshape(q.load_like(o), shape<BM, D>);
+  auto kv_head = head / (q.dim(1) / k.dim(1));
+  const PagedKeys<C, D> cache{k, v, table, row, kv_head, lengths.gather(row), {scales, kv_head}};
+  auto queries = kernels::narrow<kernels::multiplied_t<C>>(reshape(q.load_like(o), shape<BM, D>));
   auto result = zeros<f32, BM, D>();
   // Small tiles are those of the CPU and of the modes with one way of computing, in which queries do not affect each
   // other.
@@ -121,7 +127,7 @@ template <class C, int BM, int D>
 void attend_splits(Mut<f32, 1, BM, D> parts, Mut<f32, 1, BM> sums, In<bf16, dyn, dyn, dyn> q,
                    In<C, dyn, dyn, dyn, dyn> k, In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table,
                    In<i32, dyn> lengths, In<i32, dyn> tile_rows, In<i32, dyn> tile_positions, Scalar<i32> splits,
-                   Scalar<f32> scale) {
+                   Scalar<f32> scale, kernels::CacheScales<C> scales) {
   require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
   auto [block, zero] = sums.index();
   auto part = block % splits;
@@ -129,11 +135,13 @@ void attend_splits(Mut<f32, 1, BM, D> parts, Mut<f32, 1, BM> sums, In<bf16, dyn,
   auto tile = block / splits / q.dim(1);
   auto row = tile_rows.gather(tile);
   auto first = tile_positions.gather(tile);
-  const PagedKeys<C, D> cache{k, v, table, row, head / (q.dim(1) / k.dim(1)), lengths.gather(row)};
-  auto queries = reshape(q.tiles(shape<BM, 1, D>).load(tile, head, 0), shape<BM, D>);
+  auto kv_head = head / (q.dim(1) / k.dim(1));
+  const PagedKeys<C, D> cache{k, v, table, row, kv_head, lengths.gather(row), {scales, kv_head}};
+  auto queries =
+      kernels::narrow<kernels::multiplied_t<C>>(reshape(q.tiles(shape<BM, 1, D>).load(tile, head, 0), shape<BM, D>));
   auto state = softmax_over(kernels::steps_of_part(part, splits, cache.pages(first + BM)), queries,
                             iota<i32, BM, 1>(axis<0>) + first, first, cache, scale);
-  parts.store(reshape(state.result(), shape<1, BM, D>));
+  parts.store(reshape(cache.scales.of_values(state.result()), shape<1, BM, D>));
   sums.store(reshape(state.log_sum(), shape<1, BM>));
 }
 
@@ -155,12 +163,14 @@ void combine_splits_of_tiles(Mut<bf16, R, 1, D> o, In<f32, dyn, dyn, dyn> parts,
 /// Attention of the last token of each sequence, with the arithmetic of small tiles.
 template <class C, int BM, int D>
 void attend_last(Mut<bf16, 1, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, dyn, dyn, dyn> k,
-                 In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, Scalar<f32> scale) {
+                 In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, Scalar<f32> scale,
+                 kernels::CacheScales<C> scales) {
   require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
   auto [row, head, zero] = o.index();
   auto length = lengths.gather(row);
-  const PagedKeys<C, D> cache{k, v, table, row, head / (q.dim(1) / k.dim(1)), length};
-  auto query = broadcast(reshape(q.load_like(o), shape<1, D>), shape<BM, D>);
+  auto kv_head = head / (q.dim(1) / k.dim(1));
+  const PagedKeys<C, D> cache{k, v, table, row, kv_head, length, {scales, kv_head}};
+  auto query = broadcast(kernels::narrow<kernels::multiplied_t<C>>(reshape(q.load_like(o), shape<1, D>)), shape<BM, D>);
   auto position = length - 1;
   auto result = attend(query, zeros<i32, BM, 1>() + position, position, position, cache, scale);
   o.store(reshape(cast<bf16>(extract(result, shape<1, D>, 0, 0)), shape<1, 1, D>));

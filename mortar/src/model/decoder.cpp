@@ -44,7 +44,7 @@ Flow<Residual> attend(const Network& net, std::size_t layer, KvCache& cache, con
     qkv = co_await normed_linear(x.sums.view(), norm, w.qkv);
   else
     qkv = co_await normed_linear(x.rows.view(), norm, w.qkv, numerics);
-  auto o = co_await attention(net, w, cache.keys[layer], cache.values[layer], step, rotation, qkv);
+  auto o = co_await attention(net, layer, cache, step, rotation, qkv);
   co_return co_await joined_add(net.parallel, std::move(o), w.output, std::move(x), numerics, keep_sums);
 }
 

@@ -12,9 +12,12 @@ namespace mortar {
 /// Queries of a tile of prompt attention: on a GPU as many as the tensor cores take at once.
 inline constexpr int kSmallQueryTile = 16, kQueryTile = 64;
 
-/// The keys and values of all positions, by page: see model/kernels.hpp. One tensor each per layer.
+/// The keys and values of all positions, by page: see model/kernels.hpp. One tensor each per layer, [kv_heads, slots,
+/// 2, head_dim / 2], in the type of the cache.
 struct KvCache {
-  std::vector<tessera::Tensor<tessera::bf16, 4>> keys, values;  ///< [kv_heads, slots, 2, head_dim / 2]
+  KvType type = KvType::Bf16;
+  std::vector<tessera::Tensor<tessera::bf16, 4>> keys, values;          ///< of KvType::Bf16
+  std::vector<tessera::Tensor<tessera::f8e4m3, 4>> f8_keys, f8_values;  ///< of KvType::Fp8, in Network::cache_scales
 };
 
 /// What a step computes: the tokens of one or more sequences, on the device. "Rows" are sequences of the step: first
@@ -42,6 +45,8 @@ struct Network {
   Weights weights;
   tessera::Tensor<tessera::f32, 1> frequencies;  ///< [head_dim / 2]: rotation per position (rope_angles)
   float rope_factor = 1;
+  /// Of an FP8 cache: the scales of each layer's key heads, [2, kv_heads] (model/cache_scales.hpp).
+  std::vector<tessera::Tensor<tessera::f32, 2>> cache_scales;
   Numerics numerics;
   RouterObserver* observer = nullptr;  ///< of every layer with experts
   const Parallel* parallel = nullptr;  ///< the ranks that compute the model together; null: one device

@@ -8,6 +8,7 @@
 #pragma once
 #include "model/rotation.hpp"
 #include "model/weight_kernels.hpp"
+#include "tessera/kernels/cached_heads.hpp"
 #include "tessera/kernels/linear.hpp"
 
 namespace mortar {
@@ -20,13 +21,15 @@ inline constexpr int kAll = 1 << 30;
 /// Writes the keys, normalised and rotated, and the values of `rotate`'s tokens into their slots of the cache.
 template <class C, int Tokens, int S, int Half, class Norm>
 void write_keys(Mut<C, 1, kAll, 2, S>& keys, Mut<C, 1, kAll, 2, S>& values, const HeadRotation<Tokens, S, Half>& rotate,
-                const In<bf16, dyn, dyn, dyn, dyn>& qkv, const Norm& k_norm, const In<i32, dyn>& slots) {
+                const In<bf16, dyn, dyn, dyn, dyn>& qkv, const Norm& k_norm, const In<i32, dyn>& slots,
+                const kernels::CacheScales<C>& scales) {
+  const kernels::HeadScales<C> stored(scales, keys.index()[0]);
   auto kv_heads = keys.dim(0), key_head = qkv.dim(1) - 2 * kv_heads + keys.index()[0];
   auto slot = slots.load_at(shape<Tokens>, rotate.first, pad(-1));
   auto key = rotate.template heads<1>(qkv, k_norm, key_head);
-  keys.scatter(axis<1>, slot, reshape(kernels::narrow<C>(key), shape<1, Tokens, 2, S>));
+  keys.scatter(axis<1>, slot, reshape(stored.stored_keys(key), shape<1, Tokens, 2, S>));
   auto value = qkv.load_at(shape<Tokens, 1, 2, S>, rotate.first, key_head + kv_heads, 0, rotate.slice * S);
-  values.scatter(axis<1>, slot, reshape(kernels::narrow<C>(value), shape<1, Tokens, 2, S>));
+  values.scatter(axis<1>, slot, reshape(stored.stored_values(value), shape<1, Tokens, 2, S>));
 }
 
 /// From the projections of one token, [1, heads + 2 kv_heads, 2, head_dim / 2]: normalises and rotates queries (stored
@@ -36,7 +39,7 @@ void write_keys(Mut<C, 1, kAll, 2, S>& keys, Mut<C, 1, kAll, 2, S>& values, cons
 template <class C, int Heads, int Half, class Norm = HeadNorm>
 void place_heads(Mut<bf16, 1, 1, Heads, 2, Half> q, Mut<C, 1, kAll, 2, Half> keys, Mut<C, 1, kAll, 2, Half> values,
                  In<bf16, dyn, dyn, dyn, dyn> qkv, Norm q_norm, Norm k_norm, In<f32, dyn, dyn, dyn> angles,
-                 In<i32, dyn> slots, Scalar<f32> eps, Constant<bool> strict) {
+                 In<i32, dyn> slots, Scalar<f32> eps, Constant<bool> strict, kernels::CacheScales<C> scales) {
   require(qkv.dim(3) <= Half, "half a head must fit the tile");
   require(qkv.dim(0) == 1 && q.dim(2) <= Heads, "one token, whose query heads of a group are a tile");
   require(qkv.dim(1) == keys.dim(0) * (q.dim(2) + 2), "heads of queries, keys and values");
@@ -44,7 +47,7 @@ void place_heads(Mut<bf16, 1, 1, Heads, 2, Half> q, Mut<C, 1, kAll, 2, Half> key
   const HeadRotation<1, Half, Half> rotate(angles, 0, slice, eps, strict);
   auto query = rotate.template heads<Heads>(qkv, q_norm, head * q.dim(2));
   q.store(reshape(query, shape<1, 1, Heads, 2, Half>));
-  write_keys(keys, values, rotate, qkv, k_norm, slots);
+  write_keys(keys, values, rotate, qkv, k_norm, slots, scales);
 }
 
 /// The same for any number of tokens, in several kernels. Heads from `first_head` on, queries or keys, by blocks of
@@ -61,30 +64,33 @@ void rotate_rows(Mut<bf16, Tokens, 1, 2, Half> rows, In<bf16, dyn, dyn, dyn, dyn
 /// Few tokens: keys are rotated by the blocks that write them, each the features of its slice.
 template <class C, int Tokens, int S, int Half, class Norm = HeadNorm>
 void place_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16, dyn, dyn, dyn, dyn> qkv, Norm k_norm,
-                In<f32, dyn, dyn, dyn> angles, In<i32, dyn> slots, Scalar<f32> eps, Constant<bool> strict) {
+                In<f32, dyn, dyn, dyn> angles, In<i32, dyn> slots, Scalar<f32> eps, Constant<bool> strict,
+                kernels::CacheScales<C> scales) {
   require(qkv.dim(3) <= Half, "half a head must fit the tile");
   require(qkv.dim(1) > 2 * keys.dim(0), "heads of queries, then of keys and values");
   auto [head, zero, zero1, slice] = keys.index();
   for (auto t : range(ceil_div(qkv.dim(0), Tokens)))
-    write_keys(keys, values, HeadRotation<Tokens, S, Half>(angles, t * Tokens, slice, eps, strict), qkv, k_norm, slots);
+    write_keys(keys, values, HeadRotation<Tokens, S, Half>(angles, t * Tokens, slice, eps, strict), qkv, k_norm, slots,
+               scales);
 }
 
 /// Many tokens: copies keys, which have been rotated, and values into their slots. Blocks of the cache go through all
 /// tokens, so this does nothing but copy. One launch for both is faster than two (bench/notes/mortar.md).
 template <class C, int Tokens, int S>
 void copy_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16, dyn, dyn, dyn, dyn> rotated,
-               In<bf16, dyn, dyn, dyn, dyn> qkv, In<i32, dyn> slots) {
+               In<bf16, dyn, dyn, dyn, dyn> qkv, In<i32, dyn> slots, kernels::CacheScales<C> scales) {
   require(rotated.dim(0) == qkv.dim(0) && rotated.dim(1) == keys.dim(0), "rotated keys of all tokens and key heads");
   require(qkv.dim(1) > 2 * keys.dim(0), "heads of queries, then of keys and values");
   auto [head, zero, zero1, slice] = keys.index();
+  const kernels::HeadScales<C> stored(scales, head);
   for (auto t : range(ceil_div(qkv.dim(0), Tokens))) {
     auto slot = slots.load_at(shape<Tokens>, t * Tokens, pad(-1));
-    auto copied = [&](const auto& from, const auto& from_head) {
-      auto rows = from.load_at(shape<Tokens, 1, 2, S>, t * Tokens, from_head, 0, slice * S);
-      return reshape(kernels::narrow<C>(rows), shape<1, Tokens, 2, S>);
+    auto rows = [&](const auto& from, const auto& from_head) {
+      auto loaded = from.load_at(shape<Tokens, 1, 2, S>, t * Tokens, from_head, 0, slice * S);
+      return reshape(loaded, shape<1, Tokens, 2, S>);
     };
-    keys.scatter(axis<1>, slot, copied(rotated, head));
-    values.scatter(axis<1>, slot, copied(qkv, qkv.dim(1) - keys.dim(0) + head));
+    keys.scatter(axis<1>, slot, stored.stored_keys(rows(rotated, head)));
+    values.scatter(axis<1>, slot, stored.stored_values(rows(qkv, qkv.dim(1) - keys.dim(0) + head)));
   }
 }
 

@@ -28,12 +28,14 @@ template <class C, int N, int Half, class Norm = HeadNorm>
 void attend_slice(Mut<f32, 1, 1, 1, 2 * Half> parts, Mut<f32, 1, 1, 1> tops, Mut<f32, 1, 1, 1> shares,
                   In<bf16, dyn, dyn, dyn, dyn> qkv, Norm q_norm, In<f32, dyn, dyn, dyn> angles,
                   In<C, dyn, dyn, dyn, dyn> k, In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table,
-                  In<i32, dyn> lengths, Scalar<f32> scale, Scalar<f32> eps) {
+                  In<i32, dyn> lengths, Scalar<f32> scale, Scalar<f32> eps, kernels::CacheScales<C> scales) {
   constexpr int D = 2 * Half, kSlices = kPage / N;
   require(qkv.dim(0) == 1 && qkv.dim(3) == Half, "one token, with heads as long as the tile");
   require(qkv.dim(1) == k.dim(1) * (tops.dim(2) + 2), "heads of queries, keys and values");
   require(tops.dim(1) == table.dim(1) * kSlices, "the slices of each page");
   auto [head, slice, member] = tops.index();
+  const kernels::HeadScales<C> stored(scales, head);
+  auto unit = stored.of_scores(scale * log2e<f32>);
   auto length = clamp(lengths.gather(0) - 1, 0, table.dim(1) * kPage);
   auto named = table.gather(0, slice / kSlices);
   auto page = clamp(named, 0, k.dim(0) - 1);
@@ -72,9 +74,9 @@ void attend_slice(Mut<f32, 1, 1, 1, 2 * Half> parts, Mut<f32, 1, 1, 1> tops, Mut
   tile_if (used > 0) {
     auto norm = [&] {
       if constexpr (has_norm<Norm>)
-        return rsqrt(sum(whole * whole, axis<1>) * (1.0f / D) + eps) * (scale * log2e<f32>);
+        return rsqrt(sum(whole * whole, axis<1>) * (1.0f / D) + eps) * unit;
       else
-        return scale * log2e<f32>;
+        return unit;
     }();
     auto r0 = q0 * cosine - q1 * sine, r1 = q1 * cosine + q0 * sine;
     auto products = fma(cast<f32>(low), r0, cast<f32>(high) * r1);
@@ -91,7 +93,7 @@ void attend_slice(Mut<f32, 1, 1, 1, 2 * Half> parts, Mut<f32, 1, 1, 1> tops, Mut
       result = sum(seen * weights, axis<0>);
     }
   }
-  parts.store(reshape(result, shape<1, 1, 1, D>));
+  parts.store(reshape(stored.of_values(result), shape<1, 1, 1, D>));
   tops.store(reshape(top, shape<1, 1, 1>));
   shares.store(reshape(share, shape<1, 1, 1>));
 }
@@ -104,7 +106,7 @@ template <class C, int P, int S, int Half, class Norm = HeadNorm>
 void finish_one(Mut<bf16, 1, 1, 1, Half> o, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values,
                 In<bf16, dyn, dyn, dyn, dyn> qkv, Norm q_norm, Norm k_norm, In<f32, dyn, dyn, dyn> angles,
                 In<i32, dyn> slots, In<f32, dyn, dyn, dyn, dyn> parts, In<f32, dyn, dyn, dyn> tops,
-                In<f32, dyn, dyn, dyn> shares, Scalar<f32> own_scale, Scalar<f32> eps) {
+                In<f32, dyn, dyn, dyn> shares, Scalar<f32> own_scale, Scalar<f32> eps, kernels::CacheScales<C> scales) {
   require(qkv.dim(0) == 1 && qkv.dim(3) == Half, "one token, with heads as long as the tile");
   require(qkv.dim(1) == o.dim(0) * (o.dim(1) + 2), "heads of queries, keys and values");
   require(tops.dim(1) <= P, "all slices are combined at once");
@@ -136,7 +138,8 @@ void finish_one(Mut<bf16, 1, 1, 1, Half> o, Mut<C, 1, kAll, 2, S> keys, Mut<C, 1
   auto own_weight = exp2(own - top);
   auto acc = sum(outputs * weights, axis<0>) + value * own_weight;
   o.store(reshape(cast<bf16>(acc / (sum(share * weights, axis<0>) + own_weight)), shape<1, 1, 1, Half>));
-  write_keys(keys, values, HeadRotation<1, S, Half>(angles, 0, keys.index()[3], eps, false), qkv, k_norm, slots);
+  write_keys(keys, values, HeadRotation<1, S, Half>(angles, 0, keys.index()[3], eps, false), qkv, k_norm, slots,
+             scales);
 }
 
 }  // namespace mortar

@@ -117,8 +117,6 @@ Model load_ranks(const std::string& folder, const ModelOptions& options, Model m
   model.config = read_config(folder);
   model.generation = read_generation_config(folder, model.config);
   model.kv_type = options.kv_type;
-  if (options.kv_type != KvType::Bf16)
-    throw RequestError("the KV cache: expected bf16, found f8, which is not supported yet");
   std::optional<Checkpoint> files;
   if (!options.random_weights) {
     files.emplace(folder);

@@ -9,6 +9,7 @@
 #include "tessera/kernels/functions.hpp"
 #include "tessera/kernels/grouped_gemm.hpp"
 #include "tessera/kernels/linear.hpp"
+#include "tessera/kernels/mma_order.hpp"
 
 namespace mortar {
 
@@ -16,16 +17,6 @@ using namespace tessera;  // NOLINT: the language of kernels
 
 /// Columns of weights that share a scale, as the number of an extent.
 inline constexpr int kScaled = static_cast<int>(kScaleBlock);
-
-/// The columns in another order, as both operands of a product may have theirs. A thread of mma holds four numbers of
-/// each 16 columns, two of them in either half (PTX, mma.m16n8k16 and wgmma.m64nNk16, operand A). In this order a
-/// thread's numbers are neighbours in memory: FP8 weights are read by words, not two bytes at a time.
-template <class T, int R, int K>
-Tile<T, R, K> in_mma_order(const Tile<T, R, K>& tile) {
-  constexpr int kThreads = 4, kHalves = 2, kPair = 2, kColumns = kThreads * kHalves * kPair;
-  auto parts = reshape(tile, shape<R, kThreads, K / kColumns, kHalves, kPair>);
-  return reshape(permute(parts, order<0, 2, 3, 1, 4>), shape<R, K>);
-}
 
 /// The weights in bf16, rounded once: for products of many rows, which read them many times.
 template <int R, int C>
@@ -38,8 +29,8 @@ void dequantize(Mut<bf16, R, C> y, In<f8e4m3, dyn, dyn> w, In<f32, dyn, dyn> sca
   y.store(cast<bf16>(reshape(values, shape<R, C>)));
 }
 
-/// Tile y of x w^T for weights with a scale for each block of 128 x 128. Ordered: by in_mma_order, which gains where
-/// there is mma.
+/// Tile y of x w^T for weights with a scale for each block of 128 x 128. Ordered: by kernels::in_mma_order, which gains
+/// where there is mma.
 template <bool Ordered, int M, int N>
 Tile<f32, M, N> scaled_tile(const auto& y, const In<bf16, dyn, dyn>& x, const In<f8e4m3, dyn, dyn>& w,
                             const In<f32, dyn, dyn>& scales) {
@@ -50,7 +41,7 @@ Tile<f32, M, N> scaled_tile(const auto& y, const In<bf16, dyn, dyn>& x, const In
   auto [i, j] = y.index();
   auto ordered = [](const auto& tile) {
     if constexpr (Ordered)
-      return in_mma_order(tile);
+      return kernels::in_mma_order(tile);
     else
       return tile;
   };

@@ -12,11 +12,12 @@
 namespace mortar::test {
 
 inline Model load_test_model(const std::string& name, std::int64_t max_context = 256, std::int64_t max_batch = 1,
-                             tessera::Device device = tessera::Device::cpu()) {
+                             tessera::Device device = tessera::Device::cpu(), KvType kv_type = KvType::Bf16) {
   ModelOptions options;
   options.device = device;
   options.max_context = max_context;
   options.max_batch = max_batch;
+  options.kv_type = kv_type;
   return load(test_model(name).string(), options);
 }
 

@@ -1,8 +1,11 @@
 // Attention of prompt chunks over pages, against float64: several sequences that share the pool of pages, chunks that
-// begin anywhere, slots that are not in use, scores far above those of the first page. And gates of many rows.
+// begin anywhere, slots that are not in use, scores far above those of the first page. Each over a cache of bf16 and of
+// FP8: then float64 has the elements times their scales, so that the error is the kernel's alone. And gates of many
+// rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -13,12 +16,28 @@
 #include "model/attention_kernels.hpp"
 #include "model/kernels.hpp"
 #include "model/one_token_kernels.hpp"
+#include "tessera/kernels/paged_attention.hpp"
 
 namespace mortar {
 namespace THIS_FILE {
 
 constexpr int kHeads = 4, kKvHeads = 2, kDepth = 64, kPages = 12;
 constexpr float kScale = 0.125f;
+/// Of an FP8 cache: of the keys of both key heads, and of the values.
+constexpr std::array<float, 2 * kKvHeads> kScales{0.5f, 0.03125f, 0.25f, 4.0f};
+
+template <int D>
+void there_and_back(Mut<f32, 4, D> y, In<f32, dyn, dyn> x) {
+  y.store(kernels::from_row_order(kernels::in_row_order(x.load_like(y))));
+}
+template <int D>
+void rows_in_order(Mut<f32, 4, D> y, In<f32, dyn, dyn> x) {
+  y.store(kernels::in_row_order(x.load_like(y)));
+}
+template <int D>
+void columns_in_order(Mut<f32, 4, D> y, In<f32, dyn, dyn> x) {
+  y.store(kernels::in_mma_order(x.load_like(y)));
+}
 
 /// A chunk of a sequence: tokens [first, first + count).
 struct Chunk {
@@ -69,7 +88,38 @@ struct Case {
     const std::vector<bf16> rounded(x.begin(), x.end());
     return reshape(from(rounded, {static_cast<std::int64_t>(rounded.size())}).sync(), dims);
   }
+  /// Keys and values become numbers that a cache of C can hold.
+  template <class C>
+  void round_cache() {
+    if constexpr (kernels::has_scales<C>)
+      for (std::vector<float>* cache : {&k, &v})
+        for (std::size_t i = 0; i < cache->size(); ++i) {
+          const float scale = scale_of(cache == &v, i);
+          (*cache)[i] = static_cast<float>(f8e4m3((*cache)[i] / scale)) * scale;
+        }
+  }
+  static float scale_of(bool value, std::size_t element) {
+    return kScales[(value ? kKvHeads : 0) + element / (kPages * kPage * kDepth)];
+  }
+  /// The keys or the values as a cache of C has them.
+  template <class C>
+  Tensor<C, 4> cache_of(bool value, const Dims<4>& dims) const {
+    const std::vector<float>& x = value ? v : k;
+    std::vector<C> elements;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      elements.emplace_back(kernels::has_scales<C> ? x[i] / scale_of(value, i) : x[i]);
+    return reshape(from(elements, {std::ssize(elements)}).sync(), dims);
+  }
+  /// What kernels take for the scales of a cache of C.
+  template <class C>
+  static auto scales() {
+    if constexpr (kernels::has_scales<C>)
+      return from(std::vector<float>(kScales.begin(), kScales.end()), {2, kKvHeads}).sync();
+    else
+      return false;
+  }
   /// f(queries, keys, values, table, lengths, rows and positions of tiles), on the default device.
+  template <class C>
   auto with_tensors(auto f) const {
     std::vector<i32> rows, positions, lengths, table;
     std::size_t longest = 0;
@@ -85,9 +135,9 @@ struct Case {
       table.resize((r + 1) * longest, -7);  // entries beyond a sequence's pages may be anything
     }
     const Dims<4> cache({std::int64_t{kKvHeads}, std::int64_t{kPages}, std::int64_t{kPage}, std::int64_t{kDepth}});
-    const auto keys = tensor(k, cache), values = tensor(v, cache);
+    const auto keys = cache_of<C>(false, cache), values = cache_of<C>(true, cache);
     const auto both = numbers(table);
-    return f(tensor(q, queries()), keys.permute<1, 0, 2, 3>(), values.permute<1, 0, 2, 3>(),
+    return f(tensor(q, queries()), keys.template permute<1, 0, 2, 3>(), values.template permute<1, 0, 2, 3>(),
              both.reshape({static_cast<std::int64_t>(chunks.size()), static_cast<std::int64_t>(longest)}),
              numbers(lengths), numbers(rows), numbers(positions));
   }
@@ -98,23 +148,56 @@ struct Case {
     return {found.begin(), found.end()};
   }
 
-  template <int Tile>
+  template <int Tile, class C = bf16>
   std::vector<float> run() const {
-    return with_tensors([&](const auto& queries, const auto& keys, const auto& values, const auto&... of_step) {
+    return with_tensors<C>([&](const auto& queries, const auto& keys, const auto& values, const auto&... of_step) {
       return on_host(
-          kernel<attend_chunks<bf16, Tile, kDepth>>(poisoned(), queries, keys, values, of_step..., kScale).sync());
+          kernel<attend_chunks<C, Tile, kDepth>>(poisoned(), queries, keys, values, of_step..., kScale, scales<C>())
+              .sync());
+    });
+  }
+  /// Decoding, for chunks of one token: whole, or in `parts` KV splits.
+  template <class C, bool Ordered = false>
+  std::vector<float> run_decoding(std::int64_t parts) const {
+    constexpr int kQueries = 8;
+    return with_tensors<C>([&](const auto& queries, const auto& keys, const auto& values, const auto& table,
+                               const auto& lengths, const auto&...) {
+      const kernels::DecodeShape s{tokens, kKvHeads, parts, kHeads / kKvHeads, kDepth};
+      const auto groups = reshape(queries.view(), s.result_dims());
+      if (parts == 1)
+        return on_host(reshape(kernel<kernels::paged_whole<bf16, kQueries, kPage, kDepth, C, Ordered>>(
+                                   full<bf16>(s.result_dims(), bf16(777.0f)), groups, keys, values, table, lengths,
+                                   kScale, scales<C>()),
+                               this->queries())
+                           .sync());
+      auto partial = kernel<kernels::paged_split<bf16, kQueries, kPage, kDepth, C, Ordered>>(
+          full<f32>(s.parts_dims(), 777.0f), full<f32>(s.sums_dims(), 777.0f), groups, keys, values, table, lengths,
+          kScale, scales<C>());
+      return on_host(reshape(kernels::combine_splits<bf16, kDepth>(std::move(partial), s, SourceLocation::current()),
+                             this->queries())
+                         .sync());
+    });
+  }
+  /// The arithmetic of prompts for one token of each sequence.
+  template <class C>
+  std::vector<float> run_last() const {
+    return with_tensors<C>([&](const auto& queries, const auto& keys, const auto& values, const auto& table,
+                               const auto& lengths, const auto&...) {
+      return on_host(kernel<attend_last<C, kSmallQueryTile, kDepth>>(poisoned(), queries, keys, values, table, lengths,
+                                                                     kScale, scales<C>())
+                         .sync());
     });
   }
   /// The same with the keys of a tile in S splits, of which R queries at a time are combined.
-  template <int S, int R>
+  template <int S, int R, class C = bf16>
   std::vector<float> run_in_splits() const {
-    return with_tensors([&](const auto& queries, const auto& keys, const auto& values, const auto& table,
-                            const auto& lengths, const auto& rows, const auto& positions) {
+    return with_tensors<C>([&](const auto& queries, const auto& keys, const auto& values, const auto& table,
+                               const auto& lengths, const auto& rows, const auto& positions) {
       const std::int64_t blocks = rows.dim(0) * kHeads * S;
-      auto [parts, sums] = kernel<attend_splits<bf16, kQueryTile, kDepth>>(
+      auto [parts, sums] = kernel<attend_splits<C, kQueryTile, kDepth>>(
                                full<f32>({blocks, std::int64_t{kQueryTile}, std::int64_t{kDepth}}, 777.0f),
                                full<f32>({blocks, std::int64_t{kQueryTile}}, 777.0f), queries, keys, values, table,
-                               lengths, rows, positions, S, kScale)
+                               lengths, rows, positions, S, kScale, scales<C>())
                                .sync();
       return on_host(kernel<combine_splits_of_tiles<kQueryTile, R, S, kDepth>>(poisoned(), parts, sums, kHeads).sync());
     });
@@ -152,43 +235,108 @@ struct Case {
 // bf16 weights and results: 2^-8 each, of values up to 4.
 constexpr double kTolerance = 0.03;
 
+/// f<type of the cache's elements>().
+void for_each_cache(auto f) {
+  {
+    SCOPED_TRACE("bf16");
+    f.template operator()<bf16>();
+  }
+  SCOPED_TRACE("f8e4m3");
+  f.template operator()<f8e4m3>();
+}
+
 std::vector<Chunk> three_chunks() { return {{0, 70, {5, 2}}, {37, 91, {7, 0, 3}}, {128, 3, {1, 4, 9}}}; }
 
 TEST(ChunkAttention, InSplitsEqualsFloat64) {
   // Splits without a key, splits that no query of a tile sees from its first key on, and more splits than pages.
-  Case large(three_chunks(), 2);
-  EXPECT_LT(large.error((large.run_in_splits<2, 16>())), kTolerance);
-  EXPECT_LT(large.error((large.run_in_splits<4, 1>())), kTolerance);
-  EXPECT_LT(large.error((large.run_in_splits<8, 8>())), kTolerance);
+  for_each_cache([]<class C>() {
+    Case large(three_chunks(), 2);
+    large.round_cache<C>();
+    EXPECT_LT(large.error((large.run_in_splits<2, 16, C>())), kTolerance);
+    EXPECT_LT(large.error((large.run_in_splits<4, 1, C>())), kTolerance);
+    EXPECT_LT(large.error((large.run_in_splits<8, 8, C>())), kTolerance);
+  });
 }
 
 TEST(ChunkAttention, EqualsFloat64) {
-  Case small(three_chunks(), 1, kSmallQueryTile), large(three_chunks(), 2);
-  EXPECT_LT(small.error(small.run<kSmallQueryTile>()), kTolerance);
-  EXPECT_LT(large.error(large.run<kQueryTile>()), kTolerance);
+  for_each_cache([]<class C>() {
+    Case small(three_chunks(), 1, kSmallQueryTile), large(three_chunks(), 2);
+    small.round_cache<C>();
+    large.round_cache<C>();
+    EXPECT_LT(small.error(small.run<kSmallQueryTile, C>()), kTolerance);
+    EXPECT_LT(large.error(large.run<kQueryTile, C>()), kTolerance);
+  });
+}
+
+TEST(ChunkAttention, AnswersEqualFloat64) {
+  for_each_cache([]<class C>() {
+    Case c({{0, 1, {5}}, {63, 1, {7, 2}}, {64, 1, {8, 11}}, {191, 1, {1, 4, 9}}, {150, 1, {0, 6, 3}}}, 12, 1);
+    c.round_cache<C>();
+    EXPECT_LT(c.error(c.run_decoding<C>(1)), kTolerance);
+    EXPECT_LT(c.error(c.run_decoding<C>(2)), kTolerance);
+    EXPECT_LT(c.error(c.run_decoding<C>(4)), kTolerance);
+    EXPECT_LT(c.error((c.run_decoding<C, true>(1))), kTolerance);
+    EXPECT_LT(c.error((c.run_decoding<C, true>(2))), kTolerance);
+    EXPECT_LT(c.error(c.run_last<C>()), kTolerance);
+  });
+}
+
+// Both orders are permutations, and the second one is undone.
+TEST(MmaOrder, RowsComeBack) {
+  const auto expect = []<int D>(std::integral_constant<int, D>) {
+    std::vector<f32> numbers(4 * D);
+    std::iota(numbers.begin(), numbers.end(), 0.0f);
+    const auto x = from(numbers, {4, D}).sync();
+    const auto run = [&](auto order) { return host(order(full<f32>({4, D}, 777.0f), x).sync()).sync(); };
+    EXPECT_EQ(run(kernel<there_and_back<D>>), numbers);
+    for (const auto& ordered : {run(kernel<rows_in_order<D>>), run(kernel<columns_in_order<D>>)}) {
+      EXPECT_NE(ordered, numbers);
+      for (int row = 0; row < 4; ++row) {
+        std::vector<f32> sorted(ordered.begin() + row * D, ordered.begin() + (row + 1) * D);
+        std::sort(sorted.begin(), sorted.end());
+        EXPECT_TRUE(std::equal(sorted.begin(), sorted.end(), numbers.begin() + row * D));
+      }
+    }
+  };
+  expect(std::integral_constant<int, 64>());
+  expect(std::integral_constant<int, 128>());
+  expect(std::integral_constant<int, 256>());
 }
 
 TEST(ChunkAttention, IgnoresWhatIsInSlotsThatAreNotInUse) {
-  Case c(three_chunks(), 3);
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const Chunk& chunk : c.chunks) {
-    const auto end = static_cast<std::int64_t>(chunk.pages.size()) * kPage;
-    for (std::int64_t p = chunk.first + chunk.count; p < end; ++p)
-      for (int head = 0; head < kKvHeads; ++head)
-        for (int d = 0; d < kDepth; ++d) c.at(c.k, chunk, head, p, d) = c.at(c.v, chunk, head, p, d) = nan;
-  }
-  EXPECT_LT(c.error(c.run<kQueryTile>()), kTolerance);
-  EXPECT_LT(c.error((c.run_in_splits<2, 16>())), kTolerance);
+  const auto poison = [nan](Case& c) {
+    for (const Chunk& chunk : c.chunks) {
+      const auto end = static_cast<std::int64_t>(chunk.pages.size()) * kPage;
+      for (std::int64_t p = chunk.first + chunk.count; p < end; ++p)
+        for (int head = 0; head < kKvHeads; ++head)
+          for (int d = 0; d < kDepth; ++d) c.at(c.k, chunk, head, p, d) = c.at(c.v, chunk, head, p, d) = nan;
+    }
+  };
+  for_each_cache([&]<class C>() {
+    Case c(three_chunks(), 3), answers({{20, 1, {5}}, {77, 1, {7, 2}}}, 13, 1);
+    for (Case* each : {&c, &answers}) {
+      each->round_cache<C>();
+      poison(*each);
+    }
+    EXPECT_LT(c.error(c.run<kQueryTile, C>()), kTolerance);
+    EXPECT_LT(c.error((c.run_in_splits<2, 16, C>())), kTolerance);
+    EXPECT_LT(answers.error(answers.run_decoding<C>(1)), kTolerance);
+    EXPECT_LT(answers.error(answers.run_last<C>()), kTolerance);
+  });
 }
 
 TEST(ChunkAttention, ScoresFarAboveThoseOfTheFirstPage) {
   // One key of a later page lies along one query: its score is hundreds above those that the weights are relative to.
-  Case c({{64, 64, {3, 8}}}, 4);
-  for (int d = 0; d < kDepth; ++d) {
-    const float q = c.q[static_cast<std::size_t>((30 * kHeads) * kDepth + d)];
-    c.at(c.k, c.chunks[0], 0, 80, d) = static_cast<float>(bf16(40 * q));
-  }
-  EXPECT_LT(c.error(c.run<kQueryTile>()), kTolerance);
+  for_each_cache([]<class C>() {
+    Case c({{64, 64, {3, 8}}}, 4);
+    for (int d = 0; d < kDepth; ++d) {
+      const float q = c.q[static_cast<std::size_t>((30 * kHeads) * kDepth + d)];
+      c.at(c.k, c.chunks[0], 0, 80, d) = static_cast<float>(bf16(40 * q));
+    }
+    c.round_cache<C>();
+    EXPECT_LT(c.error(c.run<kQueryTile, C>()), kTolerance);
+  });
 }
 
 /// A head, [2, kDepth / 2], divided by its root mean square, times `norm` (empty: neither), and rotated by `angle`
@@ -214,9 +362,10 @@ std::vector<float> rotated_head(const float* head, const std::vector<float>& nor
 /// One token at position c.chunks[0].first: its query, key and value come with the projections, of which the last two
 /// have to be in the cache afterwards, where nothing else changes. `written`: false for a token without a slot.
 /// Combined: slices that finish_one takes at once, of which the last may not exist. Norm: HeadNorm, or NoNorm for heads
-/// without.
-template <int Combined = 8, class Norm = HeadNorm>
+/// without. An FP8 cache gets the token's key and value rounded; its own attention has them as they are.
+template <class C = bf16, int Combined = 8, class Norm = HeadNorm>
 void expect_one_token(Case& c, bool written = true) {
+  c.round_cache<C>();
   constexpr int kGroup = kHeads / kKvHeads, kHalf = kDepth / 2, kKeys = 32, kSlices = 8;
   const Chunk& chunk = c.chunks[0];
   const i32 slot =
@@ -235,9 +384,10 @@ void expect_one_token(Case& c, bool written = true) {
   const auto qkv = Case::tensor(
       heads, Dims<4>({std::int64_t{1}, std::int64_t{kHeads + 2 * kKvHeads}, std::int64_t{2}, std::int64_t{kHalf}}));
   const Dims<4> dims({std::int64_t{kKvHeads}, std::int64_t{kPages * kPage}, std::int64_t{2}, std::int64_t{kHalf}});
-  auto keys = Case::tensor(c.k, dims), values = Case::tensor(c.v, dims);
-  const auto pages = [](const Tensor<bf16, 4>& cache) {
-    return cache.reshape({kKvHeads, kPages, kPage, kDepth}).permute<1, 0, 2, 3>();
+  auto keys = c.cache_of<C>(false, dims), values = c.cache_of<C>(true, dims);
+  const auto scales = Case::scales<C>();
+  const auto pages = [](const Tensor<C, 4>& cache) {
+    return cache.reshape({kKvHeads, kPages, kPage, kDepth}).template permute<1, 0, 2, 3>();
   };
   auto q_weights = Case::normals(random, kDepth), k_weights = Case::normals(random, kDepth);
   const Dims<2> halves({std::int64_t{2}, std::int64_t{kHalf}});
@@ -255,15 +405,15 @@ void expect_one_token(Case& c, bool written = true) {
   const auto table = Case::numbers(chunk.pages);
   ASSERT_EQ(chunk.pages.size() * kPage / kKeys, std::size_t{kSlices});
   const auto [parts, tops, shares] =
-      kernel<attend_slice<bf16, kKeys, kHalf, Norm>>(
+      kernel<attend_slice<C, kKeys, kHalf, Norm>>(
           full<f32>({kKvHeads, kSlices, kGroup, kDepth}, 777.0f), full<f32>({kKvHeads, kSlices, kGroup}, 777.0f),
           full<f32>({kKvHeads, kSlices, kGroup}, 777.0f), qkv, q_norm, rotation, pages(keys), pages(values),
-          table.reshape({1, static_cast<std::int64_t>(chunk.pages.size())}), lengths, kScale, 0.0f)
+          table.reshape({1, static_cast<std::int64_t>(chunk.pages.size())}), lengths, kScale, 0.0f, scales)
           .sync();
   const auto o =
-      kernel<finish_one<bf16, Combined, kHalf / kGroup / 2, kHalf, Norm>>(
+      kernel<finish_one<C, Combined, kHalf / kGroup / 2, kHalf, Norm>>(
           full<bf16>({kKvHeads, kGroup, 2, kHalf}, bf16(777.0f)), mut(keys), mut(values), qkv, q_norm, k_norm, rotation,
-          slots, parts, tops, shares, static_cast<float>(kScale * kRopeFactor * kRopeFactor), 0.0f)
+          slots, parts, tops, shares, static_cast<float>(kScale * kRopeFactor * kRopeFactor), 0.0f, scales)
           .sync();
   const std::vector<float> k_before = c.k, v_before = c.v;
   for (int head = 0; head < kKvHeads; ++head) {
@@ -273,30 +423,37 @@ void expect_one_token(Case& c, bool written = true) {
       c.at(c.v, chunk, head, chunk.first, d) = own[static_cast<std::size_t>((kKvHeads + head) * kDepth + d)];
     }
   }
-  const auto same = [](const Tensor<bf16, 4>& found, const std::vector<float>& expected) {
+  const auto same = [](const Tensor<C, 4>& found, const std::vector<float>& expected, bool value) {
     const auto elements = host(found).sync();
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      const auto element = static_cast<float>(elements[i]);
+      const float scale = kernels::has_scales<C> ? Case::scale_of(value, i) : 1;
+      const auto element = static_cast<float>(elements[i]) * scale;
       if (std::isnan(expected[i]))
         ASSERT_TRUE(std::isnan(element)) << i;
+      else if (kernels::has_scales<C>)  // half a unit of its three bits, or of the smallest number
+        ASSERT_NEAR(element, std::clamp(expected[i], -448 * scale, 448 * scale),
+                    std::abs(expected[i]) / 15.5f + scale * 0x1p-10f)
+            << i;
       else
         ASSERT_NEAR(element, expected[i], std::abs(expected[i]) / 100) << i;
     }
   };
-  same(keys, written ? c.k : k_before);
-  same(values, written ? c.v : v_before);
+  same(keys, written ? c.k : k_before, false);
+  same(values, written ? c.v : v_before, true);
   for (int head = 0; head < kHeads; ++head) {
     const auto query = rotated_head(&c.q[static_cast<std::size_t>(head * kDepth)], q_weights, angle);
     std::copy(query.begin(), query.end(), c.q.begin() + head * kDepth);
   }
   const auto found = host(o).sync();
-  EXPECT_LT(c.error({found.begin(), found.end()}), kTolerance) << chunk.first;
+  EXPECT_LT(c.error(std::vector<float>(found.begin(), found.end())), kTolerance) << chunk.first;
 }
 
 TEST(OneToken, EqualsFloat64AndWritesItsSlot) {
   for (const std::int64_t first : {0, 1, 31, 32, 63, 64, 130, 191, 255}) {
-    Case c({{first, 1, {6, 2, 9, 4}}}, static_cast<unsigned>(first) + 20);
-    expect_one_token(c);
+    for_each_cache([&]<class C>() {
+      Case c({{first, 1, {6, 2, 9, 4}}}, static_cast<unsigned>(first) + 20);
+      expect_one_token<C>(c);
+    });
   }
 }
 TEST(OneToken, EqualsFloat64AtRandomPositionsInRandomPages) {
@@ -315,25 +472,99 @@ TEST(OneToken, EqualsFloat64AtRandomPositionsInRandomPages) {
 TEST(OneToken, HeadsWithoutNormsEqualFloat64) {
   for (const std::int64_t first : {0, 31, 64, 130, 255}) {
     Case c({{first, 1, {6, 2, 9, 4}}}, static_cast<unsigned>(first) + 50);
-    expect_one_token<8, NoNorm>(c);
+    expect_one_token<bf16, 8, NoNorm>(c);
+    Case rounded({{first, 1, {6, 2, 9, 4}}}, static_cast<unsigned>(first) + 60);
+    expect_one_token<f8e4m3, 8, NoNorm>(rounded);
   }
 }
 TEST(OneToken, FewerSlicesThanAreCombinedAtOnce) {
   Case c({{130, 1, {6, 2, 9, 4}}}, 9);
-  expect_one_token<16>(c);
+  expect_one_token<bf16, 16>(c);
 }
 TEST(OneToken, WithoutASlotWritesNothing) {
-  Case c({{77, 1, {6, 2, 9, 4}}}, 3);
-  expect_one_token(c, false);
+  for_each_cache([]<class C>() {
+    Case c({{77, 1, {6, 2, 9, 4}}}, 3);
+    expect_one_token<C>(c, false);
+  });
 }
 TEST(OneToken, SlotsThatAreNotInUseMayHoldAnything) {
-  Case c({{77, 1, {6, 2, 9, 4}}}, 5);
-  for (std::int64_t position = 78; position < 256; ++position)
-    for (int head = 0; head < kKvHeads; ++head)
-      for (int d = 0; d < kDepth; ++d)
-        c.at(c.k, c.chunks[0], head, position, d) = c.at(c.v, c.chunks[0], head, position, d) =
-            std::numeric_limits<float>::quiet_NaN();
-  expect_one_token(c);
+  for_each_cache([]<class C>() {
+    Case c({{77, 1, {6, 2, 9, 4}}}, 5);
+    for (std::int64_t position = 78; position < 256; ++position)
+      for (int head = 0; head < kKvHeads; ++head)
+        for (int d = 0; d < kDepth; ++d)
+          c.at(c.k, c.chunks[0], head, position, d) = c.at(c.v, c.chunks[0], head, position, d) =
+              std::numeric_limits<float>::quiet_NaN();
+    expect_one_token<C>(c);
+  });
+}
+
+/// Keys and values of `tokens` tokens as `write` puts them into a cache of C that holds sixes.
+template <class C>
+std::array<std::vector<C>, 2> written_by(auto write) {
+  const Dims<4> dims({kKvHeads, kPages * kPage, 2, kDepth / 2});
+  auto keys = full<C>(dims, C(6.0f)).sync(), values = full<C>(dims, C(6.0f)).sync();
+  write(mut(keys), mut(values));
+  return {host(keys).sync(), host(values).sync()};
+}
+
+// What is written into an FP8 cache is what is written into a cache of bf16, divided by the scale and rounded once: by
+// every kernel that writes. Some numbers are larger than the largest of the cache, some smaller than the smallest.
+TEST(Fp8Cache, HoldsWhatACacheOfBf16HoldsRoundedOnce) {
+  constexpr int kTokens = 37, kHalf = kDepth / 2, kWhole = kHeads + 2 * kKvHeads;
+  std::mt19937 random(8);
+  auto heads = Case::normals(random, kTokens * kWhole * kDepth);
+  for (float& x : heads) x = static_cast<float>(bf16(std::ldexp(x, static_cast<int>(random() % 24) - 12)));
+  const auto qkv = Case::tensor(heads, Dims<4>({kTokens, kWhole, 2, kHalf}));
+  const auto norm = Case::tensor(Case::normals(random, kDepth), Dims<2>({2, kHalf}));
+  std::vector<float> angles(static_cast<std::size_t>(kTokens * kDepth));
+  for (float& x : angles) x = std::uniform_real_distribution<float>(-1, 1)(random);
+  const auto rotation = from(angles, {kTokens, 2, kHalf}).sync();
+  std::vector<i32> numbers(kPages * kPage);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  std::shuffle(numbers.begin(), numbers.end(), random);
+  numbers.resize(kTokens);
+  numbers[5] = -1;  // a token without a slot
+  const auto slots = Case::numbers(numbers);
+  const auto compare = [&](auto write) {
+    const auto wide = written_by<bf16>([&](auto... cache) { write.template operator()<bf16>(cache..., false); });
+    const auto scales = Case::scales<f8e4m3>();
+    const auto narrow =
+        written_by<f8e4m3>([&](auto... cache) { write.template operator()<f8e4m3>(cache..., scales.view()); });
+    int largest = 0, zeros = 0;
+    for (const bool value : {false, true})
+      for (std::size_t i = 0; i < wide[value].size(); ++i) {
+        const auto slot = static_cast<i32>(i / kDepth % (kPages * kPage));
+        const bool is_written = std::find(numbers.begin(), numbers.end(), slot) != numbers.end();
+        const float scaled = static_cast<float>(wide[value][i]) / Case::scale_of(value, i);
+        const f8e4m3 expected = is_written ? f8e4m3(std::clamp(scaled, -448.0f, 448.0f)) : f8e4m3(6.0f);
+        ASSERT_EQ(static_cast<float>(narrow[value][i]), static_cast<float>(expected)) << value << ' ' << i;
+        largest += std::abs(scaled) > 448;
+        zeros += scaled != 0 && static_cast<float>(expected) == 0;
+      }
+    EXPECT_GT(largest, 0);
+    EXPECT_GT(zeros, 0);
+  };
+  compare([&]<class C>(auto keys, auto values, const auto& scales) {
+    kernel<place_keys<C, 16, 8, kHalf>>(std::move(keys), std::move(values), qkv, norm, rotation, slots, 1e-6f, false,
+                                        scales)
+        .sync();
+  });
+  const auto rows = kernel<rotate_rows<16, kHalf>>(empty<bf16>({kTokens, kKvHeads, 2, kHalf}), qkv, norm, rotation,
+                                                   kHeads, 1e-6f, false)
+                        .sync();
+  compare([&]<class C>(auto keys, auto values, const auto& scales) {
+    kernel<copy_keys<C, 128, 8>>(std::move(keys), std::move(values), rows, qkv, slots, scales).sync();
+  });
+  const auto one = qkv.slice<0>(3, 4);
+  numbers = {numbers[3]};
+  const auto slot = Case::numbers(numbers);
+  compare([&]<class C>(auto keys, auto values, const auto& scales) {
+    (void)kernel<place_heads<C, kHeads / kKvHeads, kHalf>>(empty<bf16>({1, kKvHeads, kHeads / kKvHeads, 2, kHalf}),
+                                                           std::move(keys), std::move(values), one, norm, norm,
+                                                           rotation.slice<0>(3, 4), slot, 1e-6f, false, scales)
+        .sync();
+  });
 }
 
 struct Gates {

@@ -68,12 +68,16 @@ TEST(MortarChunks, LateChunksComputeWhatOneStepDoes) {
   constexpr std::int64_t kTokens = 1000;
   std::vector<TokenId> ids;
   for (std::int64_t i = 0; i < kTokens; ++i) ids.push_back(static_cast<TokenId>(i * 37 % 300));
-  const auto logits = [&](std::int64_t chunk) {
-    Engine engine(load_test_model("dense-tied", kTokens + 1, 1, default_device()), {.prefill_tokens = chunk});
-    return engine.logits(ids);
-  };
-  const std::vector<float> whole = logits(kTokens);
-  for (const std::int64_t chunk : {48, 64}) EXPECT_LT(relative_error(logits(chunk), whole), 0.02) << chunk;
+  for (const KvType type : {KvType::Bf16, KvType::Fp8}) {
+    const auto logits = [&](std::int64_t chunk) {
+      Engine engine(load_test_model("dense-tied", kTokens + 1, 1, default_device(), type), {.prefill_tokens = chunk});
+      return engine.logits(ids);
+    };
+    const std::vector<float> whole = logits(kTokens);
+    // A key that is computed otherwise by a unit of bf16 may round to another number of three bits.
+    const double most = type == KvType::Bf16 ? 0.02 : 0.04;
+    for (const std::int64_t chunk : {48, 64}) EXPECT_LT(relative_error(logits(chunk), whole), most) << chunk;
+  }
 }
 
 TEST(MortarFp8Activations, LogitsAreAsCloseAsTransformers) {

@@ -94,5 +94,26 @@ TEST(MortarExact, SequencesGiveWay) {
   for (std::size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(heard[i].ids, answer(one, requests[i]).ids);
 }
 
+// A rank rounds the keys and values of its own heads, by scales of its own rows of the weights.
+TEST(MortarExact, AnswersOverFp8CachesOfRanksAreThoseOfOneDevice) {
+  for (const auto& [shared, ranks] : shared_models()) {
+    SCOPED_TRACE(testing::Message() << shared.name << ", " << ranks << " ranks");
+    const std::vector<TokenId> ids = some_ids(70, 3);
+    Engine one(shared.load({}, true, 1, KvType::Fp8), kOneByOne), other(shared.on_one_device(true), {});
+    // 4 pages for up to 3 sequences: some give way.
+    Engine all(shared.load(tessera::Mesh::threads(ranks), true, 1, KvType::Fp8),
+               {.max_batch = 3, .prefill_tokens = 24, .kv_tokens = 4 * 64});
+    const Bits expected = bits_of(one.logits(ids));
+    EXPECT_EQ(bits_of(all.logits(ids)), expected);
+    EXPECT_NE(bits_of(other.logits(ids)), expected) << "a cache of bf16 gives other bits";
+    const std::vector<Request> requests = some_requests();
+    std::vector<Heard> heard(requests.size());
+    for (std::size_t i = 0; i < requests.size(); ++i) all.submit(requests[i], heard[i].listener());
+    all.run();
+    for (std::size_t i = 0; i < heard.size(); ++i)
+      EXPECT_EQ(bits_of(heard[i]), bits_of(answer(one, requests[i]))) << "request " << i;
+  }
+}
+
 }  // namespace THIS_FILE
 }  // namespace mortar::test

@@ -241,6 +241,7 @@ TEST(MortarFollow, OtherOptionsAreNamedBeforeAnythingIsLoaded) {
   };
   expect([](ModelOptions& o) { o.exact = false; }, "exact (0: off, 1: on) = 1, as rank 0 has it, found 0");
   expect([](ModelOptions& o) { o.max_context = 128; }, "max_context = 256, as rank 0 has it, found 128");
+  expect([](ModelOptions& o) { o.kv_type = KvType::Fp8; }, "kv_type = 0, as rank 0 has it, found 1");
   expect([](ModelOptions& o) { o.max_batch = 3; }, "max_batch = 1, as rank 0 has it, found 3");
   expect([](ModelOptions& o) { o.prefill_tokens = 64; }, "prefill_tokens = ");
   expect([](ModelOptions& o) { o.random_weights = 7; },

@@ -29,11 +29,12 @@ struct SharedModel {
   bool has_files() const { return config.is_null(); }
 
   Model load(const std::vector<tessera::Mesh>& meshes, bool exact, std::int64_t max_batch = 1,
-             tessera::Device alone = tessera::Device::cpu()) const {
+             KvType kv_type = KvType::Bf16, tessera::Device alone = tessera::Device::cpu()) const {
     ModelOptions options;
     options.device = meshes.empty() ? alone : meshes.front().device(meshes.front().first_rank());
     options.max_context = 256, options.max_batch = max_batch;
     options.meshes = meshes, options.exact = exact;
+    options.kv_type = kv_type;
     if (has_files()) return mortar::load(test_model(name).string(), options);
     const Folder folder;
     folder.write("config.json", config.dump());
@@ -42,7 +43,9 @@ struct SharedModel {
   }
   Model on_the_cpu() const { return load({}, false); }
   /// On the first of the devices that `ranks` ranks have.
-  Model on_one_device(bool exact, int ranks = 1) const { return load({}, exact, 1, devices_of(ranks).front()); }
+  Model on_one_device(bool exact, int ranks = 1) const {
+    return load({}, exact, 1, KvType::Bf16, devices_of(ranks).front());
+  }
   Model on_ranks(int ranks, bool exact) const { return load(tessera::mesh::thread_meshes(devices_of(ranks)), exact); }
 };
 

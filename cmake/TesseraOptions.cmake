@@ -68,6 +68,9 @@ add_library(tessera_flags INTERFACE)
 target_compile_features(tessera_flags INTERFACE cxx_std_20)
 target_compile_options(tessera_flags INTERFACE -Wall -Wextra $<$<BOOL:${werror}>:-Werror>
                        $<$<CXX_COMPILER_ID:Clang>:-Werror=consumed> -Werror=unused-result)
+# Results are the same on every processor: a * b + c is rounded twice unless it is written as std::fma. Compilers fuse it
+# by default where the processor has fused multiply-add, as 64-bit ARM always has (GCC manual, -ffp-contract).
+target_compile_options(tessera_flags INTERFACE -ffp-contract=off)
 # g++ 12 warns of overlapping copies inside its own std::string at -O2 (GCC bug 105651, fixed in 13).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(tessera_flags INTERFACE $<$<CONFIG:Release,RelWithDebInfo>:-Wno-restrict>)

@@ -7,8 +7,9 @@
 #
 #   --full          all that CI runs: also clang with its typestate checks and the address and undefined-behaviour
 #                   sanitizers, the thread sanitizer, a selection of tests for 64-bit ARM in an emulator, a minute of
-#                   each of the long tests, clang-tidy and clang-query, the documentation site, NVIDIA's assembler over every kernel (both fetched from PyPI), and Mortar's page in
-#                   Chromium (Debian's package, installed in a minute) and behind nginx and HAProxy (unpacked into the cache)
+#                   each of the long tests, clang-tidy and clang-query, the documentation site, NVIDIA's assembler over
+#                   every kernel (both fetched from PyPI), and Mortar's page in Chromium (Debian's package, installed in
+#                   a minute) and behind nginx and HAProxy (unpacked into the cache)
 #   --torch         also the tests torch.* (operators of PyTorch), with PyTorch in an environment of its own in the cache
 #   --only STEPS    only the named steps: dev, clang, tsan, aarch64, long, lint, docs (comma-separated)
 #   --jobs N        compiles and tests at a time (default: the processors, as memory allows)

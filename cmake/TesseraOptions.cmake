@@ -45,9 +45,10 @@ if(PROJECT_IS_TOP_LEVEL)
   if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/compile_with_ccache.sh ${TESSERA_CCACHE} ${PROJECT_SOURCE_DIR})
   endif()
-  # Some two hundred programs are linked: mold takes a fifth of the time of GNU ld.
+  # Some two hundred programs are linked: mold takes a fifth of the time of GNU ld. (A compiler for another processor looks
+  # for linkers among its own programs.)
   find_program(TESSERA_MOLD mold)
-  if(TESSERA_MOLD)
+  if(TESSERA_MOLD AND NOT CMAKE_CROSSCOMPILING)
     add_link_options(-fuse-ld=mold)
   endif()
   # g++ collects its garbage from 512 MB on, not before, which takes a tenth of its time (GCC manual, --param).

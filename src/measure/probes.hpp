@@ -7,8 +7,8 @@ namespace tessera::measure {
 /// The sum of floats, read once; memory is the limit.
 float sum_of(const float* data, std::size_t count);
 
-/// Rounds of independent multiply-adds, enough to hide the latency, and the operations per round. A chain is a vector of
-/// the widest instruction set of the architecture.
+/// Rounds of independent multiply-adds, enough to hide the latency, and the operations per round. A chain is a vector
+/// of the widest instruction set of the architecture.
 #if defined(__aarch64__)
 inline constexpr int kChains = 16, kLanesF32 = 4, kLanesF64 = 2;
 #else

@@ -120,8 +120,8 @@ void ragged_panel(const Source<T>& a, i64 rows, const T* b, i64 ldb, i64 depth, 
 // ---- packing
 
 #if defined(__aarch64__)
-/// to[c][r] = from[r][c] for a block of as many rows and columns as a vector has elements. (Vectors of several registers,
-/// as below, would be taken apart element by element.)
+/// to[c][r] = from[r][c] for a block of as many rows and columns as a vector has elements. (Vectors of several
+/// registers, as below, would be taken apart element by element.)
 template <class T>
 inline constexpr i64 kBlock = kWidth<T>;
 TESSERA_INLINED void transpose_block(float* to, i64 ldt, const float* from, i64 ldf) {

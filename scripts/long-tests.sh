@@ -49,7 +49,7 @@ mkdir -p $logs
 # -- building: programs come from build/dev, what the sanitizers watch from build/clang and build/sanitizers ------------
 
 arm_programs=(test_base test_ir test_lang test_passes test_codegen_cpu test_runtime test_host test_mortar_text test_mortar)
-declare -A targets=([aarch64]="${arm_programs[*]}" [programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [pairs]=test_pairs [kernels]="assembled_programs assembled_gpu_programs"
+declare -A targets=([aarch64]="${arm_programs[*]} tessera_command mortar_command" [programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [pairs]=test_pairs [kernels]="assembled_programs assembled_gpu_programs"
   [inputs]=fuzzers [models]=test_runtime_model [server]=mortar_command [sanitizers]=all)
 # build_in <folder> <preset> <parts> [cmake options]: what these parts need, if they are wanted.
 build_in() {
@@ -127,12 +127,15 @@ do_sanitizers() {
 }
 # Each program as a whole: the emulator would translate it anew for each test.
 do_aarch64() {
-  local program outcome=0
+  local program outcome=0 emulator=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
+  "${emulator[@]}" build/aarch64/tools/tessera doctor || outcome=1
+  "${emulator[@]}" build/aarch64/mortar/mortar generate tests/mortar/data/models/dense-tied --device cpu --prompt-ids 1,2,3 --greedy \
+    --ignore-eos --max-tokens 8 --max-context 256 --json || outcome=1
   for program in "${arm_programs[@]}"; do
     echo "$program"
-    TESSERA_VERIFY=claims qemu-aarch64 -L /usr/aarch64-linux-gnu "build/aarch64/tests/$program" --gtest_brief=1 || outcome=1
+    TESSERA_VERIFY=claims "${emulator[@]}" "build/aarch64/tests/$program" --gtest_brief=1 || outcome=1
   done
-  echo "${#arm_programs[@]} programs"
+  echo "${#arm_programs[@]} programs of tests, both commands"
   return $outcome
 }
 

@@ -12,8 +12,13 @@ namespace tessera::jit {
 
 bool has_sha_instructions() noexcept { return (getauxval(AT_HWCAP) & HWCAP_SHA2) != 0; }
 
-__attribute__((target("+sha2"))) void sha256_blocks(std::uint32_t* state, const std::byte* data,
-                                                    std::size_t blocks) noexcept {
+#if defined(__clang__)
+#define TESSERA_SHA_INSTRUCTIONS "sha2"
+#else
+#define TESSERA_SHA_INSTRUCTIONS "+crypto"  // GCC 12's arm_neon.h asks for these instructions with those of AES
+#endif
+__attribute__((target(TESSERA_SHA_INSTRUCTIONS))) void sha256_blocks(std::uint32_t* state, const std::byte* data,
+                                                                     std::size_t blocks) noexcept {
   uint32x4_t abcd = vld1q_u32(state), efgh = vld1q_u32(state + 4);
   for (; blocks != 0; --blocks, data += 64) {
     const uint32x4_t abcd_before = abcd, efgh_before = efgh;

@@ -7,7 +7,8 @@ endif()
 add_custom_target(processor_tests)
 
 # tessera_processor_test(<name> [SKIP <tests>] LINK <targets> SOURCES <files of tests, without _test.cpp>): SKIP names what
-# takes long in an emulator. Death tests start their program again, which the system cannot without the emulator.
+# takes long in an emulator. Death tests start their program again, which the system cannot without the emulator; tests
+# that start other programs from one with several threads are left out, because qemu-user 7.2 can hang there.
 function(tessera_processor_test name)
   cmake_parse_arguments(ARG "" "SKIP" "LINK;SOURCES" ${ARGN})
   list(TRANSFORM ARG_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
@@ -26,14 +27,13 @@ function(tessera_processor_test name)
   set_tests_properties(processor.${name} PROPERTIES LABELS processor TIMEOUT 900 ENVIRONMENT TESSERA_VERIFY=claims)
 endfunction()
 
-tessera_processor_test(compiler SKIP Differential.Attention:Divisibility.LowBits* LINK tessera_lang tessera_codegen_cpu tessera_jit SOURCES
+tessera_processor_test(compiler SKIP Differential.A*:Differential.B*:Differential.L*:Differential.P*:Divisibility.LowBits* LINK tessera_lang tessera_codegen_cpu tessera_jit SOURCES
   base/base base/bytes base/float_types base/philox base/stack
   ir/golden ir/semantics
   lang/core_convert
   analysis/divisibility
   certify/certify
   passes/differential
-  codegen/tileiras/rules
   jit/compile jit/sha256)
 tessera_processor_test(cpu LINK tessera_codegen_cpu tessera_runtime SOURCES
   codegen/cpu/control codegen/cpu/memory codegen/cpu/ops_elementwise codegen/cpu/prims_elementwise

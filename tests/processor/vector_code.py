@@ -2,7 +2,7 @@
 """Holds the code of the CPU backend's loops for 64-bit ARM against what a compiler is expected to make of it: Advanced
 SIMD instructions in every loop that can have them, and in the hottest ones these instructions.
 
-usage: vector_code.py OBJDUMP LIBRARY (libtessera_codegen_cpu.a)
+usage: vector_code.py OBJDUMP OBJECT... (those of build/prims)
 """
 import re
 import subprocess
@@ -27,8 +27,8 @@ EXPECTED = [
 ]
 
 
-def functions(objdump, library):
-    text = subprocess.run([objdump, "-d", "-C", "--no-show-raw-insn", library], capture_output=True, text=True, check=True).stdout
+def functions(objdump, objects):
+    text = subprocess.run([objdump, "-d", "-C", "--no-show-raw-insn", *objects], capture_output=True, text=True, check=True).stdout
     code = {}
     lines = None
     for line in text.splitlines():
@@ -40,7 +40,7 @@ def functions(objdump, library):
 
 
 def main():
-    code = functions(sys.argv[1], sys.argv[2])
+    code = functions(sys.argv[1], sys.argv[2:])
     loops = {name for name in code if LOOP.search(name) and not WITHOUT.search(name) and len(code[name]) > 3}
     problems = [f"no vector instruction in {name}" for name in sorted(loops) if not any(VECTOR.search(i) for i in code[name])]
     for name, instruction, least, what in EXPECTED:

@@ -48,6 +48,13 @@ need_to_build() {
   need libssl-dev openssl/ssl.h
 }
 
+# The compiler for 64-bit ARM, an emulator that runs its programs, and GoogleTest's sources, which are compiled for it.
+need_to_cross_compile() {
+  need g++-aarch64-linux-gnu aarch64-linux-gnu-g++ /usr/aarch64-linux-gnu/lib/libc.so.6
+  need qemu-user qemu-aarch64
+  need googletest /usr/src/googletest/CMakeLists.txt
+}
+
 # libFuzzer and its sanitizers, for clang $1.
 need_to_fuzz() {
   need "clang-$1" "clang++-$1"

@@ -122,8 +122,8 @@ pack_up() {
   cp -r /usr/share/cmake/nlohmann_json "$prefix/share/cmake/"
   cp -r /usr/include/gtest /usr/include/nlohmann "$prefix/include/"
   tar -cJf "$pack/prefix.tar.xz" -C "$prefix" . || die "the libraries could not be packed"
-  python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp --platform manylinux_2_28_x86_64 \
-    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 -d "$pack/wheels" cuda-tile==1.7.0 ||
+  python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp --platform "manylinux_2_28_$(uname -m)" \
+    --platform "manylinux_2_17_$(uname -m)" --platform "manylinux2014_$(uname -m)" -d "$pack/wheels" cuda-tile==1.7.0 ||
     say "cuTile Python could not be fetched: its figures will be missing"
   du -sh "$pack"/*
   local there

@@ -8,7 +8,8 @@
 #   --minutes N     the time of each part (default: 60). What has to be built comes on top
 #   --only PARTS    only these parts, comma-separated: programs, inputs, flight, products, scans, pairs, kernels,
 #                   models, server (half of the time under the address sanitizer, half under the thread sanitizer),
-#                   sanitizers (all tests with the address and undefined-behaviour sanitizers, whatever they take)
+#                   sanitizers (all tests with the address and undefined-behaviour sanitizers, whatever they take),
+#                   aarch64 (tests for 64-bit ARM in an emulator, whatever they take)
 #   --write         adds the results to the table in docs/testing.md
 #   --jobs N        processes at a time (default: the processors, as memory allows)
 #   --together      as many parts at a time as --jobs says, each with one process: less of each part in less time
@@ -21,7 +22,7 @@ set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-minutes=60 known=programs,inputs,flight,products,scans,pairs,kernels,models,server,sanitizers parts='' write=no jobs='' build=yes together=no
+minutes=60 known=programs,inputs,flight,products,scans,pairs,kernels,models,server,sanitizers,aarch64 parts='' write=no jobs='' build=yes together=no
 while [ $# -gt 0 ]; do
   case $1 in
     --minutes) minutes=${2:?--minutes needs a number}; shift ;;
@@ -47,7 +48,8 @@ mkdir -p $logs
 
 # -- building: programs come from build/dev, what the sanitizers watch from build/clang and build/sanitizers ------------
 
-declare -A targets=([programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [pairs]=test_pairs [kernels]="assembled_programs assembled_gpu_programs"
+arm_programs=(test_base test_ir test_lang test_passes test_codegen_cpu test_runtime test_host test_mortar_text test_mortar)
+declare -A targets=([aarch64]="${arm_programs[*]} tessera_command mortar_command" [programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [pairs]=test_pairs [kernels]="assembled_programs assembled_gpu_programs"
   [inputs]=fuzzers [models]=test_runtime_model [server]=mortar_command [sanitizers]=all)
 # build_in <folder> <preset> <parts> [cmake options]: what these parts need, if they are wanted.
 build_in() {
@@ -68,11 +70,13 @@ build_parts() {
   need mold mold
   need libboost-dev boost/asio.hpp
   wanted server && need libssl-dev openssl/ssl.h
+  if wanted aarch64; then need_to_cross_compile; fi
   if wanted inputs || wanted models || wanted server || wanted sanitizers; then need_to_fuzz "$clang"; fi
   install_missing
   build_in dev dev "programs flight products scans pairs kernels" $(wanted kernels && echo -DTESSERA_BUILD_GENERALITY=ON)
   build_in clang clang "inputs models server" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
   build_in tsan tsan "server" -DTESSERA_BUILD_GPU_TESTS=OFF
+  build_in aarch64 aarch64 "aarch64"
   build_in sanitizers clang "sanitizers" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 }
 [ $build = no ] || build_parts
@@ -120,6 +124,19 @@ do_sanitizers() {
   ctest --test-dir build/sanitizers --output-on-failure --no-tests=error -j "$jobs" -LE "structure|consumer|tileiras|reject" \
     -E '^Model.*AtRandom|^ModelFailures|^ModelGraphs|^pages' | grep -E 'tests passed|\*\*\*Failed|\*\*\*Exception|\*\*\*Timeout'
   return "${PIPESTATUS[0]}"
+}
+# Each program as a whole: the emulator would translate it anew for each test.
+do_aarch64() {
+  local program outcome=0 emulator=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
+  "${emulator[@]}" build/aarch64/tools/tessera doctor || outcome=1
+  "${emulator[@]}" build/aarch64/mortar/mortar generate tests/mortar/data/models/dense-tied --device cpu --prompt-ids 1,2,3 --greedy \
+    --ignore-eos --max-tokens 8 --max-context 256 --json || outcome=1
+  for program in "${arm_programs[@]}"; do
+    echo "$program"
+    TESSERA_VERIFY=claims "${emulator[@]}" "build/aarch64/tests/$program" --gtest_brief=1 || outcome=1
+  done
+  echo "${#arm_programs[@]} programs of tests, both commands"
+  return $outcome
 }
 
 failed=() rows=()

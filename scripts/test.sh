@@ -6,11 +6,12 @@
 # Missing Debian or Ubuntu packages are installed first (with sudo unless run as root). Each step builds in build/<step>.
 #
 #   --full          all that CI runs: also clang with its typestate checks and the address and undefined-behaviour
-#                   sanitizers, the thread sanitizer, a minute of each of the long tests, clang-tidy and clang-query, the
-#                   documentation site, NVIDIA's assembler over every kernel (both fetched from PyPI), and Mortar's page in
-#                   Chromium (Debian's package, installed in a minute) and behind nginx and HAProxy (unpacked into the cache)
+#                   sanitizers, the thread sanitizer, a selection of tests for 64-bit ARM in an emulator, a minute of
+#                   each of the long tests, clang-tidy and clang-query, the documentation site, NVIDIA's assembler over
+#                   every kernel (both fetched from PyPI), and Mortar's page in Chromium (Debian's package, installed in
+#                   a minute) and behind nginx and HAProxy (unpacked into the cache)
 #   --torch         also the tests torch.* (operators of PyTorch), with PyTorch in an environment of its own in the cache
-#   --only STEPS    only the named steps: dev, clang, tsan, long, lint, docs (comma-separated)
+#   --only STEPS    only the named steps: dev, clang, tsan, aarch64, long, lint, docs (comma-separated)
 #   --jobs N        compiles and tests at a time (default: the processors, as memory allows)
 #   --filter REGEX  runs only the tests whose names match
 #   --no-install    installs nothing and lists what is missing
@@ -25,7 +26,7 @@ set -uo pipefail
 steps=dev jobs='' filter='.' full=no torch=no
 while [ $# -gt 0 ]; do
   case $1 in
-    --full) full=yes steps=dev,clang,tsan,long,lint,docs ;;
+    --full) full=yes steps=dev,clang,tsan,aarch64,long,lint,docs ;;
     --torch) torch=yes ;;
     --only) steps=${2:?--only needs a list of steps}; shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
@@ -38,7 +39,7 @@ while [ $# -gt 0 ]; do
 done
 wanted() { [[ ,$steps, == *,$1,* ]]; }
 for step in ${steps//,/ }; do
-  [[ $step =~ ^(dev|clang|tsan|long|lint|docs)$ ]] || die "unknown step $step; there are dev, clang, tsan, long, lint and docs"
+  [[ $step =~ ^(dev|clang|tsan|aarch64|long|lint|docs)$ ]] || die "unknown step $step; there are dev, clang, tsan, aarch64, long, lint and docs"
 done
 cd "$root" || exit 1
 
@@ -49,6 +50,7 @@ need mold mold
 need dpkg-dev dpkg-shlibdeps
 clang=$(clang_version)
 if wanted clang || wanted lint; then need "clang-$clang" "clang++-$clang"; fi
+if wanted aarch64; then need_to_cross_compile; fi
 if wanted long; then need_to_fuzz "$clang"; fi
 if wanted lint; then
   need "clang-tidy-$clang" "clang-tidy-$clang"
@@ -266,6 +268,7 @@ do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} ${TES
 # the kernel library have few pointers of their own. The long tests (part sanitizers) watch what is left out.
 do_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "-LE structure|consumer|tileiras|reject -E ^Model.*AtRandom|^ModelFailures|^ModelGraphs.(On|Leases|FailuresOf)|^pages|/GpuCode|/PublishedSizes|^NearTies|^Mortar(Exact|Fast)[.]|^MortarParallelLoad[.](Random|Plans)|/ExpertLayer|^MortarSampler.Draws|^mortar[.](command|load_command|server_fuzz|page|proxy|sizing|processes)|^mesh[.]mpi.*4$" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF -DTESSERA_BUILD_KERNEL_TESTS=OFF -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_EXAMPLES=OFF
 TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency" -DTESSERA_BUILD_GPU_TESTS=OFF
+targets=processor_tests do_step aarch64 "64-bit ARM, cross-compiled and emulated" "-L processor"
 do_long
 do_lint
 do_docs

@@ -54,13 +54,18 @@ void block(std::array<std::uint32_t, 8>& state, const std::byte* data) noexcept 
 
 }  // namespace
 
+#if !defined(__x86_64__) && !defined(__aarch64__)  // which have files of their own
+bool has_sha_instructions() noexcept { return false; }
+void sha256_blocks(std::uint32_t*, const std::byte*, std::size_t) noexcept {}
+#endif
+
 Sha256::Sha256() noexcept {
   static const bool has = has_sha_instructions();
   instructions_ = has;
 }
 
 void Sha256::compress(const std::byte* data, std::size_t blocks) noexcept {
-  if (instructions_) return sha256_blocks_x86(state_.data(), data, blocks);
+  if (instructions_) return sha256_blocks(state_.data(), data, blocks);
   for (; blocks != 0; --blocks, data += pending_.size()) block(state_, data);
 }
 

@@ -14,9 +14,10 @@ using Digest = std::array<std::byte, 32>;
 
 extern const std::uint32_t kSha256Rounds[64];
 
-/// Whether this processor has instructions for it, and the compression function that uses them.
+/// Whether this processor has instructions for it, and the compression function that uses them: sha256_x86.cpp,
+/// sha256_arm.cpp.
 bool has_sha_instructions() noexcept;
-void sha256_blocks_x86(std::uint32_t* state, const std::byte* data, std::size_t blocks) noexcept;
+void sha256_blocks(std::uint32_t* state, const std::byte* data, std::size_t blocks) noexcept;
 
 class Sha256 {
  public:

@@ -27,8 +27,8 @@ bool has_sha_instructions() noexcept {
 }
 #endif
 
-__attribute__((target("sha,ssse3,sse4.1"))) void sha256_blocks_x86(std::uint32_t* state, const std::byte* data,
-                                                                   std::size_t blocks) noexcept {
+__attribute__((target("sha,ssse3,sse4.1"))) void sha256_blocks(std::uint32_t* state, const std::byte* data,
+                                                               std::size_t blocks) noexcept {
   const auto lanes = [](std::uint32_t w, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
     return _mm_set_epi32(static_cast<int>(w), static_cast<int>(x), static_cast<int>(y), static_cast<int>(z));
   };
@@ -61,15 +61,6 @@ __attribute__((target("sha,ssse3,sse4.1"))) void sha256_blocks_x86(std::uint32_t
   const std::uint32_t out[8] = {low[3], low[2], high[3], high[2], low[1], low[0], high[1], high[0]};
   for (int i = 0; i < 8; ++i) state[i] = out[i];
 }
-
-}  // namespace tessera::jit
-
-#else
-
-namespace tessera::jit {
-
-bool has_sha_instructions() noexcept { return false; }
-void sha256_blocks_x86(std::uint32_t*, const std::byte*, std::size_t) noexcept {}
 
 }  // namespace tessera::jit
 

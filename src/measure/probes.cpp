@@ -9,6 +9,7 @@ namespace {
 
 using Wide = float __attribute__((vector_size(4 * kLanesF32)));
 using WideDouble = double __attribute__((vector_size(8 * kLanesF64)));
+using Line = float __attribute__((vector_size(64)));  // a line of the cache
 
 /// Multiply-adds of `kChains` independent vectors of V; the operands keep all values near 1.
 template <class V>
@@ -24,18 +25,19 @@ TESSERA_INLINE double chain(long rounds) {
 }
 
 TESSERA_INLINE float sum(const float* data, std::size_t count) {
-  Wide acc[4] = {};
+  constexpr std::size_t lanes = sizeof(Line) / sizeof(float);
+  Line acc[4] = {};
   std::size_t i = 0;
-  for (; i + 4 * kLanesF32 <= count; i += 4 * kLanesF32) {
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
     for (std::size_t v = 0; v < 4; ++v) {
-      Wide x;
-      __builtin_memcpy(&x, data + i + v * kLanesF32, sizeof x);
+      Line x;
+      __builtin_memcpy(&x, data + i + v * lanes, sizeof x);
       acc[v] += x;
     }
   }
   acc[0] += acc[1] + acc[2] + acc[3];
   float total = 0;
-  for (int lane = 0; lane < kLanesF32; ++lane) total += acc[0][lane];
+  for (std::size_t lane = 0; lane < lanes; ++lane) total += acc[0][lane];
   for (; i < count; ++i) total += data[i];
   return total;
 }

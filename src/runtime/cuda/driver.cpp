@@ -13,6 +13,16 @@ namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
 
+/// Where it is looked for: by name in the folders that the system searches; then where NVIDIA's systems for Jetson keep
+/// it (JetPack 6 and newer, and older ones), which a container's list of folders may lack.
+constexpr const char* kPlaces[] = {
+    kLibrary,
+#if defined(__aarch64__)
+    "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/tegra/libcuda.so.1",
+#endif
+};
+
 /// The library's two lookup functions: of CUDA 12.0 and of 11.3.
 using GetProcAddress12 = CUresult (*)(const char*, void**, int, std::uint64_t, int*);
 using GetProcAddress11 = CUresult (*)(const char*, void**, int, std::uint64_t);
@@ -20,12 +30,19 @@ using GetProcAddress11 = CUresult (*)(const char*, void**, int, std::uint64_t);
 class Library {
  public:
   /// Never closed: the driver's own threads live in it.
-  Library() : handle_(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
+  Library() {
+    for (const char* place : kPlaces) {
+      handle_ = dlopen(place, RTLD_NOW | RTLD_LOCAL);
+      if (handle_ != nullptr) break;
+      if (const char* reason = dlerror(); why_.empty()) why_ = reason != nullptr ? reason : "no reason given";
+    }
     if (handle_ == nullptr) return;
     new_ = reinterpret_cast<GetProcAddress12>(dlsym(handle_, "cuGetProcAddress_v2"));
     old_ = reinterpret_cast<GetProcAddress11>(dlsym(handle_, "cuGetProcAddress"));
   }
   bool open() const { return handle_ != nullptr; }
+  /// What the system says of the first place, if it could not be opened.
+  const std::string& why() const { return why_; }
   bool can_look_up() const { return new_ != nullptr || old_ != nullptr; }
   void* find(const char* name, int version) const {
     void* function = nullptr;
@@ -35,7 +52,8 @@ class Library {
   }
 
  private:
-  void* handle_;
+  void* handle_ = nullptr;
+  std::string why_;
   GetProcAddress12 new_ = nullptr;
   GetProcAddress11 old_ = nullptr;
 };
@@ -51,9 +69,7 @@ std::string too_old(const std::string& found) {
 std::string load(Driver& driver) {
   const Library library;
   if (!library.open()) {
-    const char* reason = dlerror();
-    return concat("there is no NVIDIA driver: ", kLibrary, " cannot be opened (",
-                  reason != nullptr ? reason : "no reason given",
+    return concat("there is no NVIDIA driver: ", kLibrary, " cannot be opened (", library.why(),
                   ").\n  Install NVIDIA's driver (Ubuntu: sudo ubuntu-drivers install; Debian: sudo apt-get install "
                   "nvidia-driver; "
                   "in a container: start it with access to GPUs, --gpus all).");

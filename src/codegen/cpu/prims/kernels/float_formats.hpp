@@ -6,6 +6,8 @@
 
 #if defined(__F16C__) || defined(__AVX512BW__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace tessera::cpu::prims::TESSERA_PRIMS_ISA {
@@ -180,6 +182,12 @@ struct Float<Elem::F16> {
 #elif defined(__F16C__)
     for (; i + 8 <= n; i += 8)
       _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(from + i))));
+#elif defined(__aarch64__)
+    for (; i + 8 <= n; i += 8) {
+      const float16x8_t v = vreinterpretq_f16_u16(vld1q_u16(from + i));
+      vst1q_f32(to + i, vcvt_f32_f16(vget_low_f16(v)));
+      vst1q_f32(to + i + 4, vcvt_high_f32_f16(v));
+    }
 #endif
     TESSERA_INDEPENDENT
     for (; i < n; ++i) to[i] = load_one(from[i]);
@@ -194,6 +202,11 @@ struct Float<Elem::F16> {
     for (; i + 8 <= n; i += 8)
       _mm_storeu_si128(reinterpret_cast<__m128i_u*>(to + i),
                        _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__aarch64__)
+    for (; i + 8 <= n; i += 8) {
+      const float16x4_t low = vcvt_f16_f32(vld1q_f32(from + i));
+      vst1q_u16(to + i, vreinterpretq_u16_f16(vcvt_high_f16_f32(low, vld1q_f32(from + i + 4))));
+    }
 #endif
     TESSERA_INDEPENDENT
     for (; i < n; ++i) to[i] = store_one(from[i]);

@@ -19,6 +19,8 @@ namespace tessera::cpu::prims::TESSERA_PRIMS_ISA {
 inline constexpr int kVectorBytes = 64, kRows = 8;
 #elif defined(__AVX2__)
 inline constexpr int kVectorBytes = 32, kRows = 4;
+#elif defined(__aarch64__)
+inline constexpr int kVectorBytes = 16, kRows = 8;  // 32 registers: 16 sums keep four multiply-adds of latency 4 going
 #else
 inline constexpr int kVectorBytes = 16, kRows = 4;
 #endif
@@ -117,6 +119,31 @@ void ragged_panel(const Source<T>& a, i64 rows, const T* b, i64 ldb, i64 depth, 
 
 // ---- packing
 
+#if defined(__aarch64__)
+/// to[c][r] = from[r][c] for a block of as many rows and columns as a vector has elements. (Vectors of several
+/// registers, as below, would be taken apart element by element.)
+template <class T>
+inline constexpr i64 kBlock = kWidth<T>;
+TESSERA_INLINED void transpose_block(float* to, i64 ldt, const float* from, i64 ldf) {
+  Vector<float> x[4], y[4];
+  for (int i = 0; i < 4; ++i) x[i] = load_vector(from + i * ldf);
+  for (int i = 0; i < 4; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 4, 2, 6);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 5, 3, 7);
+  }
+  for (int i = 0; i < 2; ++i) {
+    store_vector(to + i * ldt, __builtin_shufflevector(y[i], y[i + 2], 0, 1, 4, 5));
+    store_vector(to + (i + 2) * ldt, __builtin_shufflevector(y[i], y[i + 2], 2, 3, 6, 7));
+  }
+}
+TESSERA_INLINED void transpose_block(double* to, i64 ldt, const double* from, i64 ldf) {
+  const Vector<double> x = load_vector(from), y = load_vector(from + ldf);
+  store_vector(to, __builtin_shufflevector(x, y, 0, 2));
+  store_vector(to + ldt, __builtin_shufflevector(x, y, 1, 3));
+}
+#else
+template <class T>
+inline constexpr i64 kBlock = 8;
 /// to[c][r] = from[r][c] for an 8 x 8 block.
 template <class T>
 TESSERA_INLINED void transpose_block(T* to, i64 ldt, const T* from, i64 ldf) {
@@ -138,16 +165,18 @@ TESSERA_INLINED void transpose_block(T* to, i64 ldt, const T* from, i64 ldf) {
   }
   for (int i = 0; i < 8; ++i) __builtin_memcpy(to + i * ldt, &y[i], sizeof(V));
 }
+#endif
 
 /// to[c * ldt + r] = from[r * ldf + c] for r < rows, c < cols.
 template <class T>
 void transpose(T* to, i64 ldt, const T* from, i64 ldf, i64 rows, i64 cols) {
+  constexpr i64 side = kBlock<T>;
   i64 r = 0;
-  for (; r + 8 <= rows; r += 8) {
+  for (; r + side <= rows; r += side) {
     i64 c = 0;
-    for (; c + 8 <= cols; c += 8) transpose_block(to + c * ldt + r, ldt, from + r * ldf + c, ldf);
+    for (; c + side <= cols; c += side) transpose_block(to + c * ldt + r, ldt, from + r * ldf + c, ldf);
     for (; c < cols; ++c)
-      for (i64 i = 0; i < 8; ++i) to[c * ldt + r + i] = from[(r + i) * ldf + c];
+      for (i64 i = 0; i < side; ++i) to[c * ldt + r + i] = from[(r + i) * ldf + c];
   }
   for (; r < rows; ++r)
     for (i64 c = 0; c < cols; ++c) to[c * ldt + r] = from[r * ldf + c];

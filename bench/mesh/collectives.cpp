@@ -20,6 +20,7 @@
 
 #include <tessera/mesh.hpp>
 
+#include "tessera/mesh/processes.hpp"
 #include "tessera/mesh/thread_meshes.hpp"
 #include "tessera/runtime/thread_device.hpp"
 
@@ -176,6 +177,7 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mesh::nccl_is_ours();
   try {
     return Bench(parse(argc, argv)).run();
   } catch (const std::exception& error) {

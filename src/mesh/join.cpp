@@ -181,7 +181,7 @@ bool are_different_gpus(const std::vector<Device>& devices) {
 std::vector<Mesh> members_over_nccl(const mesh::nccl::Library& library, const std::vector<Device>& devices,
                                     int timeout_ms, SourceLocation where) {
   mesh::NcclOptions options = mesh::nccl_options();
-  options.timeout_ms = options.collective_ms = timeout_ms;
+  options.collective_ms = timeout_ms;
   options.siblings = std::make_shared<mesh::nccl::Siblings>();
   const mesh::nccl::UniqueId id = mesh::nccl_id(library, where);
   const std::vector<Stream> streams = streams_on(devices);
@@ -193,10 +193,10 @@ std::vector<Mesh> members_over_nccl(const mesh::nccl::Library& library, const st
                                                  std::span(streams).subspan(i, 1), options, where);
     } catch (const Error& error) {
       errors[i] = std::current_exception();
-      options.siblings->end({static_cast<int>(i), error.message()});
+      options.siblings->end({static_cast<int>(i), error.message()}, nullptr);
     } catch (...) {
       errors[i] = std::current_exception();
-      options.siblings->end({static_cast<int>(i), "an error that is not Tessera's"});
+      options.siblings->end({static_cast<int>(i), "an error that is not Tessera's"}, nullptr);
     }
   };
   {

@@ -116,6 +116,11 @@ void Group::launch(std::size_t local, const runtime::LaunchContext& context) {
     from = rank.window->data();
     to = rank.window->data() + options_.window_bytes;
   }
+  struct Calling {
+    std::atomic<bool>& flag;
+    explicit Calling(std::atomic<bool>& f) : flag(f) { flag.store(true); }
+    ~Calling() { flag.store(false); }
+  } const calling(rank.calling);
   const Result result = with_lock(rank, [&] { return issue(rank, call, from, to, context.native_queue); });
   // Within a group of NCCL's, the end of the group says how the calls went.
   if (locals() == 1 || result != Result::InProgress) settle(rank, result, text, text, {});
@@ -138,16 +143,16 @@ std::vector<runtime::Access> Group::accesses_of(Rank& rank, const RankCall& call
 /// The copy into the window, the collective, and the copy out of it, each as work of its own: what has been enqueued
 /// when one of them fails is known to the storages. (In a group of several local ranks there are no windows, because
 /// NCCL enqueues at the group's end.)
-void Group::submit_through_window(Rank& rank, const std::shared_ptr<const runtime::Launchable>& collective,
-                                  const RankCall& call, const RankOperands& operands, const char* label,
-                                  SourceLocation where) {
+runtime::Ticket Group::submit_through_window(Rank& rank, const std::shared_ptr<const runtime::Launchable>& collective,
+                                             const RankCall& call, const RankOperands& operands, const char* label,
+                                             SourceLocation where) {
   using runtime::Access;
   using runtime::AccessMode;
   const auto put = [&](const std::shared_ptr<const runtime::Launchable>& work, std::span<const std::uint64_t> slots,
                        std::span<const Access> accesses) {
     runtime::Submission submission{work, {}, slots, accesses, label, where};
     submission.movable = true;
-    operands.stream.core()->submit(submission);
+    return operands.stream.core()->submit(submission);
   };
   const std::array<std::uint64_t, 3> in{0, call.in_offset, call.in_bytes(size_)};
   put(rank.copy, in, std::array{Access{rank.window, AccessMode::ReadWrite}, Access{operands.in, AccessMode::Read}});
@@ -155,24 +160,32 @@ void Group::submit_through_window(Rank& rank, const std::shared_ptr<const runtim
       std::array{Access{rank.window, AccessMode::ReadWrite}, Access{rank.token, AccessMode::ReadWrite}});
   const std::array<std::uint64_t, 3> out{call.out_offset, options_.window_bytes, call.out_bytes(size_)};
   // The token, for which the group's end waits, too.
-  put(rank.copy, out,
-      std::array{Access{operands.out, AccessMode::ReadWrite}, Access{rank.window, AccessMode::Read},
-                 Access{rank.token, AccessMode::ReadWrite}});
+  return put(rank.copy, out,
+             std::array{Access{operands.out, AccessMode::ReadWrite}, Access{rank.window, AccessMode::Read},
+                        Access{rank.token, AccessMode::ReadWrite}});
 }
 
 void Group::submit(const Work& work, std::span<const RankCall> calls, std::span<const RankOperands> operands,
                    const char* label, SourceLocation where) {
   std::vector<std::vector<runtime::Access>> accesses;
   for (std::size_t i = 0; i < calls.size(); ++i) accesses.push_back(accesses_of(*ranks_[i], calls[i], operands[i]));
-  const auto submit_one = [&](std::size_t i) {
+  const auto submit_one = [&](std::size_t i) -> runtime::Ticket {
     const RankCall::Slots slots = calls[i].slots();
     if (goes_through_window(*ranks_[i], calls[i]))
       return submit_through_window(*ranks_[i], work[i], calls[i], operands[i], label, where);
     runtime::Submission submission{work[i], {}, slots, accesses[i], label, where};
     submission.movable = true;
-    operands[i].stream.core()->submit(submission);
+    return operands[i].stream.core()->submit(submission);
   };
-  if (locals() == 1) return submit_one(0);
+  if (locals() == 1) {
+    Rank& rank = *ranks_.front();
+    const bool captured = operands.front().stream.core()->capturing();
+    if (!captured) wait_for_graphs(rank, label, where);
+    runtime::Ticket ticket = submit_one(0);
+    const std::lock_guard lock(rank.mutex);
+    if (!captured) rank.launched = std::move(ticket);
+    return;
+  }
   for (const RankOperands& one : operands) {
     if (one.stream.core()->capturing())
       throw MeshError(concat(label,

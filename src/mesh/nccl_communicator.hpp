@@ -13,7 +13,7 @@ namespace nccl {
 class Siblings;
 }
 
-/// Of windows, where the user wants them.
+/// The size of windows where the user wants them.
 inline constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
 
 struct NcclOptions {

@@ -40,6 +40,10 @@ void keep(std::shared_ptr<Comm> place) {
   all.push_back(std::move(place));
 }
 
+bool is_same(const runtime::Ticket& a, const runtime::Ticket& b) noexcept {
+  return a.stream == b.stream && a.number == b.number;
+}
+
 class Limit {
  public:
   explicit Limit(int timeout_ms)
@@ -68,28 +72,29 @@ Group::~Group() {
   end_ranks();
 }
 
-void Siblings::add(const std::weak_ptr<Group>& group) {
+void Siblings::add(const std::shared_ptr<Group>& group) {
   std::optional<GroupFailure> ended;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(groups_, [](const auto& one) { return one.expired(); });
-    groups_.push_back(group);
+    std::erase_if(groups_, [](const Sibling& one) { return one.group.expired(); });
+    groups_.push_back({group.get(), group});
     ended = failure_;
   }
-  if (!ended) return;
-  if (const auto one = group.lock()) one->abort(*ended);
+  if (ended) group->abort(*ended);
 }
 
-void Siblings::end(const GroupFailure& failure) noexcept {
-  std::vector<std::weak_ptr<Group>> groups;
+void Siblings::end(const GroupFailure& failure, const Group* from) noexcept {
+  std::vector<Sibling> groups;
   {
     const std::lock_guard lock(mutex_);
     if (failure_) return;
     failure_ = failure;
     groups.swap(groups_);
   }
-  for (const auto& group : groups)
-    if (const auto one = group.lock()) one->abort(failure);
+  for (const Sibling& sibling : groups) {
+    if (sibling.which == from) continue;
+    if (const auto group = sibling.group.lock()) group->abort(failure);
+  }
 }
 
 Work Group::make_work() {
@@ -161,10 +166,11 @@ void Group::create_from(Group& parent, int colour, SourceLocation where) {
 
 void Group::begin() {
   watchdog_ = std::thread([this] { watch(); });
-  if (options_.siblings) options_.siblings->add(weak_from_this());
+  if (options_.siblings) options_.siblings->add(shared_from_this());
 }
 
 void Group::prepare(SourceLocation where) {
+  mixes_graphs_ = library_.mixes_graphs();
   for (const auto& rank : ranks_) {
     auto token = runtime::Storage::allocate(rank->stream.core(), kTokenBytes, {.label = "the order of collectives"});
     const std::lock_guard lock(rank->mutex);  // the watchdog looks at it
@@ -233,6 +239,23 @@ void Group::wait_for_tokens(SourceLocation where) {
       }
       std::this_thread::sleep_for(kPoll);
     }
+  }
+}
+
+// With graph mixing off, NCCL supports no call that is launched while a graph with calls of the communicator is in
+// flight, "regardless of stream ordering": the host of a launched call may tell its helper threads of it before the
+// graph does. A graph that is launched behind calls, and graphs behind each other, are ordered by the token, as NCCL
+// asks.
+void Group::wait_for_graphs(Rank& rank, const char* label, SourceLocation where) {
+  if (mixes_graphs_ || rank.token == nullptr) return;
+  const runtime::Ticket last = rank.token->last_write();
+  {
+    const std::lock_guard lock(rank.mutex);
+    if (last.stream == nullptr || is_same(last, rank.launched)) return;  // no graph has come since
+  }
+  for (int polls = 0; !last.stream->has_ended(last.number); ++polls) {
+    throw_if_failed(label, where);
+    pause(polls);
   }
 }
 
@@ -338,7 +361,7 @@ void Group::abort(const GroupFailure& failure) noexcept {
     failed_.store(true);
   }
   changed_.notify_all();
-  if (options_.siblings) options_.siblings->end(failure);
+  if (options_.siblings) options_.siblings->end(failure, this);
 }
 
 void Group::watch() {
@@ -376,27 +399,41 @@ void Group::look_for_errors() {
   }
 }
 
-/// A collective that is in flight, while none has ended, for longer than the limit waits for a rank that does not come.
+/// Collectives of a rank end in their order. One that has not ended within the limit, since the one before it has,
+/// waits for a rank that does not come (or behind other work that takes as long: the limit has to be longer than that).
 void Group::look_for_stalls() {
   if (options_.collective_ms == 0) return;
   for (const auto& rank : ranks_) {
-    runtime::StorageRef token;
-    {
-      const std::unique_lock lock(rank->mutex, std::try_to_lock);
-      if (lock) token = rank->token;
+    // The queue may be asked only while nothing holds its lock for as long as a call of NCCL takes.
+    if (rank->calling.load()) continue;
+    try {
+      if (stalls(*rank))
+        abort({-1, concat("a collective of rank ", rank->number, " has not ended ", options_.collective_ms / 1000.0,
+                          " s after the one before it: another rank has not made it, or other work takes longer")});
+    } catch (const Error& error) {  // the device has failed
+      abort({rank->number, error.message()});
     }
-    if (token == nullptr) continue;
-    const runtime::Ticket last = token->last_write();
-    const bool in_flight = last.stream != nullptr && !last.stream->has_ended(last.number);
-    const bool same = in_flight && rank->waited.stream == last.stream && rank->waited.number == last.number;
-    if (!same) {
-      rank->waited = in_flight ? last : runtime::Ticket{};
-      rank->since = Clock::now();
-    } else if (Clock::now() - rank->since > std::chrono::milliseconds(options_.collective_ms)) {
-      return abort({-1, concat("a collective of rank ", rank->number, " did not end within ",
-                               options_.collective_ms / 1000.0, " s: another rank has not made it")});
-    }
+    if (failed_.load()) return;
   }
+}
+
+bool Group::stalls(Rank& rank) {
+  runtime::StorageRef token;
+  {
+    const std::unique_lock lock(rank.mutex, std::try_to_lock);
+    if (lock) token = rank.token;
+  }
+  if (token == nullptr) return false;
+  auto& flight = rank.in_flight;
+  bool moved = flight.empty();
+  const runtime::Ticket last = token->last_write();
+  if (last.stream != nullptr && (flight.empty() || !is_same(flight.back(), last))) flight.push_back(last);
+  while (!flight.empty() && flight.front().stream->has_ended(flight.front().number)) {
+    flight.pop_front();
+    moved = true;
+  }
+  if (moved) rank.since = Clock::now();
+  return !flight.empty() && Clock::now() - rank.since > std::chrono::milliseconds(options_.collective_ms);
 }
 
 namespace {

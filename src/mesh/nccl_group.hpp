@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -50,12 +51,18 @@ class Group;
 class Siblings {
  public:
   /// A group that comes after the failure ends at once.
-  void add(const std::weak_ptr<Group>& group);
-  void end(const GroupFailure& failure) noexcept;
+  void add(const std::shared_ptr<Group>& group);
+  /// `from`: the group that has failed, and ends by itself; null: none. It is not held here, because its watchdog may
+  /// be what calls this, and would join itself if this were the last to let it go.
+  void end(const GroupFailure& failure, const Group* from) noexcept;
 
  private:
+  struct Sibling {
+    const Group* which;
+    std::weak_ptr<Group> group;
+  };
   std::mutex mutex_;
-  std::vector<std::weak_ptr<Group>> groups_;
+  std::vector<Sibling> groups_;
   std::optional<GroupFailure> failure_;
 };
 
@@ -115,8 +122,10 @@ class Group : public std::enable_shared_from_this<Group> {
     runtime::StorageRef window;  ///< of two halves: what is read, what is written
     Window registered = nullptr;
     std::shared_ptr<const runtime::Launchable> copy;
-    runtime::Ticket waited;  ///< of the watchdog: the collective that it has seen in flight, since when
-    std::chrono::steady_clock::time_point since;
+    std::atomic<bool> calling{false};             ///< a collective is on its way to NCCL, with the lock of its stream
+    runtime::Ticket launched;                     ///< the last collective that was not captured; under `mutex`
+    std::deque<runtime::Ticket> in_flight;        ///< of the watchdog: collectives that it has seen, none of them ended
+    std::chrono::steady_clock::time_point since;  ///< when the one before the first of them had ended
   };
 
   /// Runs f with the device of the rank's stream current.
@@ -138,14 +147,18 @@ class Group : public std::enable_shared_from_this<Group> {
   void wait_for_tokens(SourceLocation where);
   Result issue(Rank& rank, const RankCall& call, const std::byte* in, std::byte* out, void* stream) const;
   bool goes_through_window(const Rank& rank, const RankCall& call) const noexcept;
-  void submit_through_window(Rank& rank, const std::shared_ptr<const runtime::Launchable>& collective,
-                             const RankCall& call, const RankOperands& operands, const char* label,
-                             SourceLocation where);
+  /// Waits for graphs with collectives that are in flight, where a launched one must not come between.
+  void wait_for_graphs(Rank& rank, const char* label, SourceLocation where);
+  runtime::Ticket submit_through_window(Rank& rank, const std::shared_ptr<const runtime::Launchable>& collective,
+                                        const RankCall& call, const RankOperands& operands, const char* label,
+                                        SourceLocation where);
   std::vector<runtime::Access> accesses_of(Rank& rank, const RankCall& call, const RankOperands& operands) const;
   void end_ranks() noexcept;
   void watch();
   void look_for_errors();
   void look_for_stalls();
+  /// Whether the first collective of the rank that has not ended has been there for longer than the limit.
+  bool stalls(Rank& rank);
   void begin();
   void abort_ranks() noexcept;
 
@@ -153,6 +166,7 @@ class Group : public std::enable_shared_from_this<Group> {
   NcclOptions options_;
   int size_ = 0, first_ = 0;
   bool windows_ = false;
+  bool mixes_graphs_ = true;  ///< NCCL orders graphs with collectives and launched ones itself
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::mutex open_group_;  ///< held while NCCL keeps calls of several ranks until the end of their group
   std::atomic<bool> failed_{false};

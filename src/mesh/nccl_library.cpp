@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <glob.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <map>
@@ -15,6 +16,7 @@
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/mesh/processes.hpp"
 
 namespace tessera::mesh::nccl {
 
@@ -22,7 +24,14 @@ Config::Config(int library) noexcept
     : size(library >= kGraphsVersion ? sizeof(Config) : offsetof(Config, channels_per_net_peer)),
       version(static_cast<unsigned>(library >= kGraphsVersion ? kGraphsVersion : kOldestVersion)) {}
 
+bool Library::mixes_graphs() const noexcept {
+  const char* const asked = std::getenv("NCCL_GRAPH_MIXING_SUPPORT");  // stronger than a configuration
+  return asked != nullptr && *asked != '\0' ? std::atoi(asked) != 0 : version < kGraphsVersion;
+}
+
 namespace {
+
+std::atomic<bool> is_ours{false};  // nccl_is_ours
 
 constexpr const char* kName = "libnccl.so.2";
 constexpr const char* kFix =
@@ -33,12 +42,6 @@ constexpr const char* kFix =
 std::string load(Library& library, const std::string& path) {
   // Multicast memory (NVLink SHARP) cannot be mapped on all systems that report it, and a failure to map it is fatal.
   setenv("NCCL_NVLS_ENABLE", "0", 0);
-  // Before 2.29 only the environment says how graphs are used (Config::graph_usage_mode), and for the whole process: a
-  // library that somebody else has loaded is left as it is.
-  if (void* const loaded = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD); loaded != nullptr)
-    dlclose(loaded);
-  else
-    setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 0);
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: NCCL's threads live in it
   if (handle == nullptr) {
     const char* const reason = dlerror();
@@ -61,6 +64,8 @@ std::string load(Library& library, const std::string& path) {
     return concat("is NCCL ", version_text(library.version), ", and Tessera needs ", version_text(kOldestVersion),
                   " or newer");
   if (missing != nullptr) return concat("has no function ", missing);
+  // NCCL reads it when the first communicator is made.
+  if (is_ours.load() && library.version < kGraphsVersion) setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 0);
   if (library.version == 0) return "does not say its version (ncclGetVersion)";
   return {};
 }
@@ -152,3 +157,5 @@ bool available(std::string* why) noexcept {
 }
 
 }  // namespace tessera::mesh::nccl
+
+void tessera::mesh::nccl_is_ours() noexcept { nccl::is_ours.store(true); }

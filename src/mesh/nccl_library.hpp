@@ -73,8 +73,8 @@ struct Config {
   int nvls_ctas = kUndefined;
   int channels_per_net_peer = kUndefined;  ///< from here on 2.29
   int nvlink_centric = kUndefined;
-  /// One graph at a time (1): the token of the group orders the collectives of all graphs and streams, so the events by
-  /// which NCCL orders them (2, the default) only take time.
+  /// One graph at a time (1): the token of the group orders the collectives of graphs, and launched ones wait for
+  /// graphs (Group::wait_for_graphs), so the events by which NCCL orders both (2, the default) only take time.
   int graph_usage_mode = 1;
   int rma_contexts = kUndefined;
 };
@@ -87,6 +87,9 @@ struct Library {
   int version = 0;   ///< 10000 * major + 100 * minor + patch
   std::string path;  ///< of the library
 
+  /// True if NCCL orders graphs with collectives and launched ones itself: unless its configuration or
+  /// NCCL_GRAPH_MIXING_SUPPORT switches that off.
+  bool mixes_graphs() const noexcept;
   /// True if it has symmetric windows.
   bool has_windows() const noexcept {
     return version >= kWindowsVersion && ncclMemAlloc != nullptr && ncclMemFree != nullptr &&

@@ -527,6 +527,53 @@ TEST(NcclCommunicator, ACollectiveThatAnotherRankDoesNotMakeEndsAfterTheLimit) {
   }
 }
 
+/// The variable of the environment while this lives.
+class Mixing {
+ public:
+  explicit Mixing(const char* value) { setenv("NCCL_GRAPH_MIXING_SUPPORT", value, 1); }
+  ~Mixing() { unsetenv("NCCL_GRAPH_MIXING_SUPPORT"); }
+  Mixing(const Mixing&) = delete;
+  Mixing& operator=(const Mixing&) = delete;
+};
+
+/// Without the events of NCCL, a collective that is launched waits on the host for graphs with collectives in flight,
+/// and for nothing else; with them it does not.
+TEST(NcclCommunicator, LaunchedCollectivesWaitForGraphsInFlight) {
+  for (const bool mixes : {false, true}) {
+    const Mixing environment(mixes ? "1" : "0");
+    NcclRig rig(1);
+    {
+      Members m(rig, 1, 1, {.timeout_ms = 20'000, .window_of_one_rank = false});
+      const auto x = rig.make(0, values_of(1, 4)), y = rig.make(0, std::vector<float>(4));
+      const std::vector<RankOperands> operands{{m.streams[0], x, 0, y, 0}};
+      auto recording = std::make_shared<runtime::GraphRecording>(rig.device(0));
+      {
+        const runtime::CaptureScope scope(*recording, {});
+        const std::vector<RankOperands> captured{{Stream(scope.stream()), x, 0, y, 0}};
+        m.all[0]->enqueue(all_reduce_of(captured));
+      }
+      recording->finish();
+      const auto graph = rig.backend(0).make_graph(recording);
+      rig.pause(true);
+      m.all[0]->enqueue(all_reduce_of(operands));
+      m.all[0]->enqueue(all_reduce_of(operands));  // behind one that was launched: at once
+      m.streams[0].core()->submit({graph, {}, {}, recording->accesses(), "a graph", {}});
+      std::atomic<bool> launched{false};
+      std::thread thread([&] {
+        m.all[0]->enqueue(all_reduce_of(operands));
+        launched = true;
+      });
+      for (int i = 0; i < 100 && (!mixes || !launched); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      EXPECT_EQ(launched.load(), mixes);
+      rig.pause(false);
+      thread.join();
+      EXPECT_EQ(rig.read<float>(0, y), values_of(1, 4));
+    }
+    rig.stop();
+    EXPECT_EQ(rig.fake.violation() + rig.driver().violation() + rig.fake.leaks(), "");
+  }
+}
+
 /// Collectives that end one after the other are not taken for one that does not: the limit begins again.
 TEST(NcclCommunicator, CollectivesThatEndHaveNoLimitTogether) {
   NcclRig rig(1);

@@ -35,4 +35,9 @@ class Step {
   Mesh mesh_;
 };
 
+/// Says that nothing but Tessera uses NCCL in this process, now or later (PyTorch, for example), so that settings of
+/// NCCL that hold for a whole process may be changed: collectives in graphs are faster with versions before 2.29. To be
+/// called before the first mesh of GPUs. What the user has set in the environment stays.
+void nccl_is_ours() noexcept;
+
 }  // namespace tessera::mesh

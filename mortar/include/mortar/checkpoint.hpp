@@ -27,7 +27,7 @@ enum class FileType : std::uint8_t {
 };
 /// The spelling in files: "BF16".
 const char* name_of(FileType type) noexcept;
-/// Of one element; 1 for those that are smaller.
+/// The bytes that one element takes; 1 for elements of fewer bits.
 std::size_t bytes_of(FileType type) noexcept;
 
 /// A tensor of a file. Its data may be at any address: it is not aligned.

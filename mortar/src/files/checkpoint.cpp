@@ -93,17 +93,22 @@ std::string listed(const std::set<std::string>& names) {
 
 /// What a folder without safetensors files has instead, and what to do with it.
 std::string other_weights(const std::filesystem::path& folder) {
-  std::set<std::string> pickled, gguf;
+  std::set<std::string> pickled, gguf, shards;
   std::error_code error;
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string extension = at->path().extension().string(), name = at->path().filename().string();
-    if (extension == ".bin" || extension == ".pt" || extension == ".pth") pickled.insert(name);
+    if (extension == ".safetensors") shards.insert(name);
+    if (name.starts_with("pytorch_model") && extension == ".bin") pickled.insert(name);
+    if (name.starts_with("consolidated") && extension == ".pth") pickled.insert(name);
     if (extension == ".gguf") gguf.insert(name);
   }
+  if (!shards.empty())
+    return concat(listed(shards), " without the index. Fetch ", kIndex, " and the files that it names");
   if (!pickled.empty())
     return concat(listed(pickled),
                   " alone, which only PyTorch reads. Save the model as safetensors: "
-                  "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)");
+                  "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW), and "
+                  "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(NEW)");
   if (!gguf.empty())
     return concat(listed(gguf), " alone: GGUF files are not read. Fetch the safetensors files that were published");
   return "neither";
@@ -191,19 +196,18 @@ ModelSpec Checkpoint::verify(const ModelSpec& model, const OnWarning& warn) cons
 }
 
 void Checkpoint::warn_of_rounding(const ModelSpec& model, const OnWarning& warn) const {
-  std::set<std::string> rounded;
-  FileType type = FileType::BF16;
+  std::set<std::string> rounded, types;
   for (const files::WeightTensor& weight : files::weight_tensors(model)) {
     if (weight.stored != files::Stored::Bf16) continue;
     for (const files::Part& part : weight.parts) {
       const Entry& entry = *find(part.name);
       if (entry.tensor->type == FileType::BF16) continue;
       rounded.insert(part.name);
-      type = entry.tensor->type;
+      types.insert(name_of(entry.tensor->type));
     }
   }
   if (!rounded.empty())
-    warn(concat(folder_, ": ", rounded.size(), rounded.size() == 1 ? " tensor is " : " tensors are ", name_of(type),
+    warn(concat(folder_, ": ", rounded.size(), rounded.size() == 1 ? " tensor is " : " tensors are ", listed(types),
                 " and ", rounded.size() == 1 ? "is" : "are", " rounded to BF16: ", listed(rounded), '.'));
 }
 

@@ -105,7 +105,7 @@ struct LayerStep {
   }
 };
 
-/// And the cache, whose elements are of C.
+/// A layer of a step with its part of the cache, whose elements are of C.
 template <class C>
 struct Layer : LayerStep {
   Tensor<C, 4>&keys, &values;

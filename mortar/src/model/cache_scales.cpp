@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "mortar/errors.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/kernels/linear.hpp"
 
 namespace mortar {
@@ -18,13 +20,12 @@ namespace {
 
 constexpr int kColumns = 32;  ///< of a step of largest_lengths
 
-/// The length of the longest of `rows` rows of each key head and value head, whose rows are the last ones of w.
-/// `scales`: of FP8 weights.
+/// The length of the longest of `rows` rows of each of the last heads of w, [1, heads]. `scales`: of FP8 weights.
 template <class T, int Rows, class... S>
 void largest_lengths(Mut<f32, 1, 1> lengths, In<T, dyn, dyn> w, In<bf16, dyn> norm, Scalar<i32> rows, S... scales) {
   require(w.dim(1) == norm.dim(0), "a weight of the norm for each column");
-  auto [which, head] = lengths.index();
-  auto first = w.dim(0) - (lengths.dim(0) * lengths.dim(1) - which * lengths.dim(1) - head) * rows;
+  auto [zero, head] = lengths.index();
+  auto first = w.dim(0) - (lengths.dim(1) - head) * rows;
   auto row = iota<i32, Rows, 1>(axis<0>) + first;
   auto squares = zeros<f32, Rows, kColumns>();
   for (auto k : range(ceil_div(w.dim(1), kColumns))) {
@@ -53,12 +54,12 @@ float scale_for(double bound) {
   return static_cast<float>(std::clamp(scale, 0x1p-100, 0x1p100));
 }
 
-std::vector<float> longest_rows(const LayerWeights& weights, std::int64_t kv_heads, std::int64_t head_dim,
+std::vector<float> longest_rows(const LayerWeights& weights, std::int64_t heads, std::int64_t head_dim,
                                 const Stream& stream) {
   const Matrix& w = weights.qkv;
   const auto rows = static_cast<i32>(head_dim);
   return kernels::with_extent<64, 128>(head_dim, [&](auto most) {
-    auto lengths = empty<f32>({std::int64_t{2}, kv_heads});
+    auto lengths = empty<f32>({std::int64_t{1}, heads});
     if (w.is_fp8)
       return host(kernel<largest_lengths<f8e4m3, most, In<f32, dyn, dyn>>>(std::move(lengths), w.quantized,
                                                                            weights.attention_norm, rows, w.scales)
@@ -70,26 +71,50 @@ std::vector<float> longest_rows(const LayerWeights& weights, std::int64_t kv_hea
   });
 }
 
+namespace {
+
+/// The largest magnitude of the weights of a head's norm.
+double largest_of(const Tensor<bf16, 1>& norm, const Stream& stream) {
+  double largest = 0;
+  for (const bf16 weight : host(norm).sync(stream))
+    largest = std::max(largest, std::abs(static_cast<double>(static_cast<float>(weight))));
+  return largest;
+}
+
+void check_query(double bound, std::int64_t layer) {
+  constexpr double kLargestF16 = 65504;
+  if (bound <= kLargestF16) return;
+  throw ModelError(tessera::concat("the queries of layer ", layer, " can be as large as ", bound,
+                                   ", and with an FP8 cache they are multiplied in f16, up to ", kLargestF16,
+                                   ". Take a cache of bf16 (--kv-dtype bf16)"));
+}
+
+}  // namespace
+
 std::vector<Tensor<f32, 2>> cache_scales_of(const Network& network, const Stream& stream) {
   const AttentionSpec& attention = network.config.attention;
-  const auto heads = static_cast<std::size_t>(attention.kv_heads);
+  const auto queries = static_cast<std::size_t>(attention.heads), heads = static_cast<std::size_t>(attention.kv_heads);
   const double input = std::sqrt(static_cast<double>(network.config.hidden));
+  const double in_head = std::sqrt(static_cast<double>(attention.head_dim));
   std::vector<Tensor<f32, 2>> all;
   for (const LayerWeights& layer : network.weights.layers) {
-    const std::vector<float> lengths = longest_rows(layer, attention.kv_heads, attention.head_dim, stream);
-    double of_norm = 0;
-    if (attention.head_norms)
-      for (const bf16 weight : host(layer.key_norm).sync(stream))
-        of_norm = std::max(of_norm, std::abs(static_cast<double>(static_cast<float>(weight))));
+    const std::vector<float> lengths =
+        longest_rows(layer, attention.heads + 2 * attention.kv_heads, attention.head_dim, stream);
+    const double of_queries = attention.head_norms ? in_head * largest_of(layer.query_norm, stream) : 0;
+    const double of_keys = attention.head_norms ? in_head * largest_of(layer.key_norm, stream) : 0;
+    // A feature that is rotated, in a pair: `normed` is the bound of heads with a norm.
+    const auto rotated = [&](float length, double normed) {
+      const double bound = attention.head_norms ? normed : input * static_cast<double>(length) * std::sqrt(2.0);
+      return bound * static_cast<double>(network.rope_factor);
+    };
     std::vector<float> scales;
     for (std::size_t i = 0; i < lengths.size(); ++i) {
-      double bound = input * static_cast<double>(lengths[i]);
-      if (i < heads) {
-        bound = attention.head_norms ? std::sqrt(static_cast<double>(attention.head_dim)) * of_norm
-                                     : bound * std::sqrt(2.0);
-        bound *= static_cast<double>(network.rope_factor);
-      }
-      scales.push_back(scale_for(bound));
+      if (i < queries)
+        check_query(rotated(lengths[i], of_queries), std::ssize(all));
+      else if (i < queries + heads)
+        scales.push_back(scale_for(rotated(lengths[i], of_keys)));
+      else
+        scales.push_back(scale_for(input * static_cast<double>(lengths[i])));
     }
     all.push_back(from(scales, {std::int64_t{2}, attention.kv_heads}).sync(stream));
   }

@@ -23,10 +23,9 @@ Numerics numerics_of(const Network& net, bool decode) {
   return numerics;
 }
 
-/// Whether the products of all layers take the sums of the ranks as they are. Never in the exact mode, whose products
-/// depend on no number of rows (takes_sums).
+/// Whether the products of all layers take the sums of the ranks as they are.
 bool keeps_sums(const Network& net, const Rows& x, const Numerics& numerics) {
-  if (net.parallel == nullptr) return false;
+  if (net.parallel == nullptr || net.parallel->ranks.exact) return false;
   return std::ranges::all_of(net.weights.layers, [&](const LayerWeights& w) {
     if (w.experts || w.output.is_fp8 || w.dense->down.is_fp8) return false;
     return takes_sums(x, w.qkv, numerics) && takes_sums(x, w.dense->gate_up, numerics);

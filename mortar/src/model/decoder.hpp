@@ -45,7 +45,7 @@ struct Network {
   Weights weights;
   tessera::Tensor<tessera::f32, 1> frequencies;  ///< [head_dim / 2]: rotation per position (rope_angles)
   float rope_factor = 1;
-  /// Of an FP8 cache: the scales of each layer's key heads, [2, kv_heads] (model/cache_scales.hpp).
+  /// An FP8 cache has scales: for each layer those of its key heads, [2, kv_heads] (model/cache_scales.hpp).
   std::vector<tessera::Tensor<tessera::f32, 2>> cache_scales;
   Numerics numerics;
   RouterObserver* observer = nullptr;  ///< of every layer with experts

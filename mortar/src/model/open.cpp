@@ -1,4 +1,6 @@
 // load(): a folder becomes a Model. Everything is verified, and the memory planned, before anything is allocated.
+#include "model/open.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -17,6 +19,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/mesh/processes.hpp"
 #include "tessera/mesh/thread_meshes.hpp"
+#include "tessera/runtime/cuda.hpp"
 
 namespace mortar {
 namespace {
@@ -109,6 +112,20 @@ std::vector<ModelPart> load_parts(const std::vector<tessera::Mesh>& meshes, bool
   return parts;
 }
 
+/// The token that tokenizer_config.json names, where no file has its id.
+void find_end_of_answers(Model& model, const OnWarning& warn) {
+  const auto token = read_eos_token(model.folder);
+  if (const auto id = token ? model.tokenizer->find(*token) : std::nullopt) {
+    model.generation.eos_ids = {*id};
+    return;
+  }
+  if (!warn) return;
+  const std::string why =
+      token ? tessera::concat("the eos_token of tokenizer_config.json, \"", *token, "\", is no token of tokenizer.json")
+            : "no file names an eos_token_id or an eos_token";
+  warn(tessera::concat(model.folder, ": nothing ends an answer but its length: ", why, '.'));
+}
+
 Model load_ranks(const std::string& folder, const ModelOptions& options, Model model) {
   model.folder = folder;
   model.device = !options.meshes.empty() ? options.meshes[0].device(options.meshes[0].first_rank())
@@ -124,9 +141,10 @@ Model load_ranks(const std::string& folder, const ModelOptions& options, Model m
   }
   if (!options.random_weights || std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
     model.tokenizer = Tokenizer::load(folder);
-  if (model.generation.eos_ids.empty() && model.tokenizer)
-    if (const auto token = read_eos_token(folder))
-      if (const auto id = model.tokenizer->find(*token)) model.generation.eos_ids = {*id};
+  if (model.generation.eos_ids.empty() && model.tokenizer) find_end_of_answers(model, options.warning);
+  if (model.device.kind() == tessera::DeviceKind::Cuda)
+    check_8_bit_floats(tessera::runtime::cuda::describe_device(model.device.ordinal()).sm(), model.config,
+                       options.kv_type);
   const std::vector<tessera::Mesh> meshes = meshes_of(options, model.device);
   if (options.meshes.empty() && model.device.kind() == tessera::DeviceKind::Cuda) check_links(meshes);
   model.exact = options.exact;
@@ -165,6 +183,15 @@ Model load_ranks(const std::string& folder, const ModelOptions& options, Model m
 }
 
 }  // namespace
+
+void check_8_bit_floats(int sm, const ModelSpec& model, KvType kv_type) {
+  constexpr int kFirst = 89;  // PTX ISA, cvt with e4m3x2: requires sm_89
+  if (sm >= kFirst || (kv_type != KvType::Fp8 && !model.fp8)) return;
+  throw RequestError(
+      tessera::concat(kv_type == KvType::Fp8 ? "the KV cache: f8" : "a model with FP8 weights",
+                      " needs a GPU with 8-bit floats, sm_", kFirst, " or later; found sm_", sm,
+                      kv_type == KvType::Fp8 ? ". Take bf16 (--kv-dtype bf16)" : ". Take the model with bf16 weights"));
+}
 
 Model load(const std::string& folder, const ModelOptions& options) {
   if (!of_processes(options.meshes)) return load_ranks(folder, options, {});

@@ -16,7 +16,8 @@ void add_pieces(std::vector<Piece>& pieces, const Checkpoint& checkpoint, const 
     const Checkpoint::Entry& entry = *checkpoint.find(part.name);
     const std::uint64_t file_row = entry.tensor->bytes / static_cast<std::uint64_t>(part.file_rows);
     // Rows are read whole, also where columns of them are wanted.
-    const std::uint64_t row_bytes = static_cast<std::uint64_t>(part.file_columns) * weight.element_bytes();
+    const std::uint64_t element = std::max<std::uint64_t>(weight.element_bytes(), bytes_of(entry.tensor->type));
+    const std::uint64_t row_bytes = static_cast<std::uint64_t>(part.file_columns) * element;
     const auto most_rows = static_cast<std::int64_t>(std::max<std::uint64_t>(1, most_bytes / row_bytes));
     for (std::int64_t i = 0; i < part.rows; i += most_rows) {
       Piece p;

@@ -201,7 +201,10 @@ TEST(MortarCheckpoint, OtherWeightsAreNamedWithWhatToDo) {
   EXPECT_ERROR(ModelError, opened("pytorch_model.bin", ""), "found pytorch_model.bin alone", "save_pretrained");
   EXPECT_ERROR(ModelError, opened("model-Q4_K_M.gguf", "GGUF"), "found model-Q4_K_M.gguf alone",
                "GGUF files are not read");
-  EXPECT_ERROR(ModelError, opened("README.md", ""), "expected model.safetensors or", "found neither");
+  for (const char* other : {"README.md", "training_args.bin", "optimizer.pt"})
+    EXPECT_ERROR(ModelError, opened(other, ""), "expected model.safetensors or", "found neither");
+  EXPECT_ERROR(ModelError, opened("model-00001-of-00002.safetensors", ""),
+               "found model-00001-of-00002.safetensors without the index", "model.safetensors.index.json");
   EXPECT_ERROR(ModelError,
                opened("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
                "model.safetensors: expected a safetensors file", "a pointer of Git LFS", "git lfs pull");

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "engine/packed_step.hpp"
+#include "host/expect_error.hpp"
+#include "model/open.hpp"
 #include "mortar/engine/test_engine.hpp"
 #include "tessera/tessera.hpp"
 
@@ -81,11 +83,14 @@ TEST(CacheScales, LongestRowsEqualFloat64) {
         for (float& x : w) x = static_cast<float>(bf16(x));
         layer.qkv.values = tensor<bf16>(w, dims);
       }
-      const auto found = longest_rows(layer, kv_heads, d, Stream(default_device()));
-      ASSERT_EQ(found.size(), static_cast<std::size_t>(2 * kv_heads));
-      for (int head = 0; head < 2 * kv_heads; ++head) {
+      const int all = heads + 2 * kv_heads;
+      const auto found = longest_rows(layer, all, d, Stream(default_device()));
+      const auto last = longest_rows(layer, 2, d, Stream(default_device()));
+      ASSERT_EQ(found.size(), static_cast<std::size_t>(all));
+      EXPECT_EQ(last, std::vector<float>(found.end() - 2, found.end()));
+      for (int head = 0; head < all; ++head) {
         double longest = 0;
-        for (std::int64_t row = std::int64_t{heads + head} * d; row < std::int64_t{heads + head + 1} * d; ++row) {
+        for (std::int64_t row = std::int64_t{head} * d; row < std::int64_t{head + 1} * d; ++row) {
           double squares = 0;
           for (int k = 0; k < hidden; ++k) {
             const double scale = static_cast<double>(scales[static_cast<std::size_t>(row / 128 * blocks[1] + k / 128)]);
@@ -156,6 +161,29 @@ TEST_P(CacheScalesOfModels, KeysAndValuesFit) {
 INSTANTIATE_TEST_SUITE_P(Models, CacheScalesOfModels,
                          testing::Values("dense-tied", "dense-untied", "dense-yarn", "moe", "fp8", "moe-fp8",
                                          "llama-tied", "llama-untied"));
+
+/// Queries are multiplied in f16: a model whose queries may be too large for it is named, with its layer.
+TEST(CacheScales, QueriesThatMayLeaveTheRangeOfF16AreErrors) {
+  PromptPass pass(load_test_model("dense-tied", 160, 1, default_device()));
+  auto& norm = pass.network.weights.layers[1].query_norm;
+  const Dims<1> dims = norm.dims();
+  const float most = 65504 / std::sqrt(static_cast<float>(dims[0]));
+  norm = full<bf16>(dims, bf16(most * 0.98f)).sync();
+  EXPECT_NO_THROW((void)cache_scales_of(pass.network, Stream(default_device())));
+  norm = full<bf16>(dims, bf16(-most * 1.02f)).sync();
+  EXPECT_ERROR(ModelError, (void)cache_scales_of(pass.network, Stream(default_device())), "the queries of layer 1",
+               "--kv-dtype bf16");
+}
+
+/// Without 8-bit floats the assembler would reject kernels when the weights have been loaded.
+TEST(CacheScales, GpusWithout8BitFloatsAreErrors) {
+  const ModelSpec bf16_model = read_config(test_model("dense-tied")), fp8_model = read_config(test_model("fp8"));
+  EXPECT_ERROR(RequestError, check_8_bit_floats(86, bf16_model, KvType::Fp8), "the KV cache: f8", "sm_89",
+               "found sm_86");
+  EXPECT_ERROR(RequestError, check_8_bit_floats(80, fp8_model, KvType::Bf16), "FP8 weights", "found sm_80");
+  EXPECT_NO_THROW(check_8_bit_floats(80, bf16_model, KvType::Bf16));
+  for (const int sm : {89, 90, 120}) EXPECT_NO_THROW(check_8_bit_floats(sm, fp8_model, KvType::Fp8));
+}
 
 // An input along the longest row gives the largest value that the weights allow.
 TEST(CacheScales, TheLargestPossibleValueFitsAndIsNotFarBelow) {

@@ -19,6 +19,9 @@ inline constexpr bool has_scales = std::is_same_v<C, f8e4m3>;
 template <class C>
 using CacheScales = std::conditional_t<has_scales<C>, In<f32, dyn, dyn>, Constant<bool>>;
 
+/// What a cache without scales has in their place.
+inline constexpr bool kNoScales = false;
+
 /// The type in which keys and values are multiplied with queries and weights. Every f8e4m3 is an f16, and GPUs convert
 /// two at a time; to bf16 there is no such instruction.
 template <class C>

@@ -102,11 +102,11 @@ Op<Tensor<element_of<Q>, 3>> paged_attention(const Q& q, const K& k_pages, const
       if (s.parts == 1)
         return tessera::reshape(kernel<paged_whole<T, queries, keys, d>>(
                                     empty<T>(s.result_dims(), where), groups, k_pages.view(where), v_pages.view(where),
-                                    table.view(where), lengths.view(where), factor, false, where),
+                                    table.view(where), lengths.view(where), factor, kNoScales, where),
                                 q.dims(where), where);
       auto partial = kernel<paged_split<T, queries, keys, d>>(
           empty<f32>(s.parts_dims(), where), empty<f32>(s.sums_dims(), where), groups, k_pages.view(where),
-          v_pages.view(where), table.view(where), lengths.view(where), factor, false, where);
+          v_pages.view(where), table.view(where), lengths.view(where), factor, kNoScales, where);
       return tessera::reshape(combine_splits<T, d>(std::move(partial), s, where), q.dims(where), where);
     });
   });

@@ -516,9 +516,7 @@ TEST(NcclCommunicator, ACollectiveThatAnotherRankDoesNotMakeEndsAfterTheLimit) {
       rig.wait(*x);
       const auto failure = wait_for_failure(*m.all[0]);
       ASSERT_TRUE(failure);
-      if (limit > 0) {
-        EXPECT_EQ(failure->reason, "a collective of rank 0 did not end within 0.2 s: another rank has not made it");
-      }
+      if (limit > 0) { EXPECT_THAT(failure->reason, HasSubstr("a collective of rank 0 has not ended 0.2 s after")); }
       EXPECT_FALSE(m.all[1]->failure()) << "it was not told of the other";
       m.all[1]->abort({1, "the end of the test"});
     }

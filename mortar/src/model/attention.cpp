@@ -148,7 +148,7 @@ Op<Tensor<bf16, 3>> attend_one(const Layer<C>& l) {
     return kernels::with_extent<1, kGroup>(group, [&](auto members) {
       return kernels::with_extent<16, kMostSlices>(slices, [&](auto most) {
         return l.with_norms([&]<class N>(const auto& q_norm, const auto& k_norm) {
-          constexpr auto& finish = kernel<finish_one<C, most, half / members / 2, half, N>>;
+          constexpr int slices_at_most = most, written = half / members / 2, half_of_head = half;
           auto result = empty<bf16>({kv, group, std::int64_t{2}, half_extent});
           auto partial = kernel<attend_slice<C, kSliceKeys, half, N>>(
               empty<f32>({kv, slices, group, 2 * half_extent}), empty<f32>({kv, slices, group}),
@@ -157,6 +157,7 @@ Op<Tensor<bf16, 3>> attend_one(const Layer<C>& l) {
           // The result is allocated first, so that the second kernel follows the first one directly.
           auto finished =
               all(std::move(result), std::move(partial)).then([&l, q_norm, k_norm, own_scale, eps](auto made) {
+                constexpr auto& finish = kernel<finish_one<C, slices_at_most, written, half_of_head, N>>;
                 auto& [o, splits] = made;
                 const auto& [parts, tops, shares] = splits;
                 return finish(std::move(o), mut(l.keys), mut(l.values), l.heads, q_norm, k_norm, l.rotation,

@@ -52,7 +52,7 @@ class RouterObserver {
 
 /// norm(x) w^T, [tokens, outputs].
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_linear(Rows x, Norm norm, const Matrix& w, Numerics numerics);
-/// Sums of the ranks that nobody has rounded, as rows of the next products.
+/// Sums of the ranks that were not rounded, as rows of the next products.
 using SumsView = tessera::View<tessera::f32, 2>;
 /// Whether these products of x take their rows in f32 as well: those of few rows that are normalised inside.
 bool takes_sums(const Rows& x, const Matrix& w, const Numerics& numerics);

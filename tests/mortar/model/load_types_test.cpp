@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <map>
+#include <span>
 
 #include "mortar/engine/test_engine.hpp"
 #include "tessera/base/float_types.hpp"

@@ -113,12 +113,11 @@ void Runners::fail(std::size_t rank, bool of_mesh, const std::string& text) noex
   const tessera::Mesh& mesh = parallel_[rank]->mesh;
   const int number = mesh.first_rank();
   try {
-    const std::optional<std::string> known = of_mesh ? mesh.failure() : std::nullopt;
     const std::lock_guard lock(mutex_);
     if (!ended_ || (!known_rank_ && !of_mesh)) {
       ended_ = true, known_rank_ = !of_mesh;
-      cause_ = known.value_or(text);  // without what the call that met it says around it
-      reason_ = of_mesh ? cause_
+      cause_ = text;
+      reason_ = of_mesh ? text
                         : tessera::concat("rank ", number, " of ", mesh.size(), " (", mesh.device(number).name(),
                                           ") has failed: ", text);
     }

@@ -20,16 +20,6 @@ Model model_of(const std::string& name, KvType type = KvType::Fp8, std::int64_t 
   return load_test_model(name, max_context, 1, tessera::default_device(), type);
 }
 
-double relative_error(const std::vector<float>& x, const std::vector<float>& exact) {
-  EXPECT_EQ(x.size(), exact.size());
-  double error = 0, norm = 0;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    error += std::pow(static_cast<double>(x[i]) - exact[i], 2);
-    norm += std::pow(exact[i], 2.0);
-  }
-  return std::sqrt(error / norm);
-}
-
 class Fp8CacheOfModels : public testing::TestWithParam<const char*> {};
 
 // Three bits after the first one: a key or value is wrong by 1/16 at most, by about 1/38 in the mean of squares. In

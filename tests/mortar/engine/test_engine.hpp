@@ -1,5 +1,7 @@
 // Engines over the models of tests/mortar/data, on the CPU unless a test names another device.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <optional>
 #include <random>
@@ -59,6 +61,17 @@ inline Heard answer(Engine& engine, Request request) {
   engine.submit(std::move(request), heard.listener());
   engine.run();
   return heard;
+}
+
+/// The root mean square of the differences of two lists, relative to that of `exact`.
+inline double relative_error(const std::vector<float>& x, const std::vector<float>& exact) {
+  EXPECT_EQ(x.size(), exact.size());
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    error += std::pow(static_cast<double>(x[i]) - exact[i], 2);
+    norm += std::pow(exact[i], 2.0);
+  }
+  return std::sqrt(error / norm);
 }
 
 }  // namespace mortar::test

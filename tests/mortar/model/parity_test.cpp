@@ -36,16 +36,6 @@ std::vector<TokenId> golden_ids(const std::string& model) {
   return host(load_npy<i32, 1>((test_model(model) / "golden/ids.npy").string()).sync()).sync();
 }
 
-double relative_error(const std::vector<float>& x, const std::vector<float>& exact) {
-  EXPECT_EQ(x.size(), exact.size());
-  double error = 0, norm = 0;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    error += std::pow(static_cast<double>(x[i]) - exact[i], 2);
-    norm += std::pow(exact[i], 2.0);
-  }
-  return std::sqrt(error / norm);
-}
-
 /// A GPU where there is one: its logits are held to the same bound.
 Model on_default_device(const std::string& model) { return load_test_model(model, 256, 1, default_device()); }
 

@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "tessera/base/format.hpp"
+#include "tessera/kernels/block_scaled_gemm.hpp"
 #include "tessera/kernels/gemm.hpp"
 #include "tessera/kernels/linear.hpp"
 #include "tune_cases.hpp"
@@ -84,10 +85,39 @@ TuningReport tune_linear(const measure::Args& args, TuneOptions o) {
   });
 }
 
+constexpr const char* kBlockScaledHints = "warps=4,8 occupancy=1,2,3,4";
+
+template <int BM, int BN, int S>
+const char* block_scaled_name() {
+  static const std::string name = concat(BM, "x", BN, ", ", S, S == 1 ? " block" : " blocks");
+  return name.c_str();
+}
+template <int BM, int BN, int S>
+auto block_scaled_candidate() {
+  return candidate<block_scaled_tiles<epilogues::Plain, bf16, f8e4m3, BM, BN, S>>(block_scaled_name<BM, BN, S>());
+}
+/// Tiles, and the blocks of 128 elements of a step.
+TuningReport tune_block_scaled(const measure::Args& args, TuneOptions o) {
+  const std::int64_t m = args.number("m", 256), n = args.number("n", 4096), k = args.number("k", 4096),
+                     blocks = ceil_div(k, std::int64_t{kScaleBlock});
+  const auto x = tune_input<f8e4m3>(o, Dims<2>(m, k), 1), w = tune_input<f8e4m3>(o, Dims<2>(n, k), 2);
+  const auto x_scale = tune_input<f32>(o, Dims<2>(m, blocks), 3),
+             w_scale = tune_input<f32>(o, Dims<2>(ceil_div(n, std::int64_t{kScaleBlock}), blocks), 4);
+  auto y = empty<bf16>(Dims<2>(m, n)).sync();
+  const auto tiles = space(
+      "block_scaled", kBlockScaledHints, block_scaled_candidate<64, 64, 1>(), block_scaled_candidate<64, 64, 2>(),
+      block_scaled_candidate<64, 64, 4>(), block_scaled_candidate<64, 128, 1>(), block_scaled_candidate<64, 128, 2>(),
+      block_scaled_candidate<64, 128, 4>(), block_scaled_candidate<128, 64, 1>(), block_scaled_candidate<128, 64, 2>(),
+      block_scaled_candidate<128, 64, 4>(), block_scaled_candidate<128, 128, 1>(),
+      block_scaled_candidate<128, 128, 2>(), block_scaled_candidate<128, 128, 4>());
+  return tune(tiles, o, mut(y), x, x_scale, w, w_scale);
+}
+
 }  // namespace
 
 std::vector<TuneCase> tune_product_cases() {
   return {{"gemm", "n=4096 m=n k=n dtype=bf16,f16,f8e4m3 layout=NT,NN,TN", kGemmHints, tune_gemm},
+          {"block_scaled", "m=256 n=4096 k=4096 (f8e4m3)", kBlockScaledHints, tune_block_scaled},
           {"linear", "m=1..64 n=4096 k=4096 (bf16)",
            "of one row warps=1,2,4,8 ahead=0,1,2; of few latency=2,4,6 occupancy=1,2", tune_linear}};
 }

@@ -18,6 +18,7 @@ inline constexpr int kScaleBlock = 128;
 /// Rows of x and of w of a tile of block_scaled_linear: of nine forms the fastest for 32 to 2048 rows, because the sums
 /// of 128 products and those that they are added to are both in registers (bench/notes/serving.md).
 inline constexpr int kBlockScaledTile = 64;
+inline constexpr int kBlockScaledSteps = 1;
 
 /// Rows: with one scale together, or (Rows == 1) R of them with one each.
 template <class Q, class T, int R, int Rows>
@@ -36,19 +37,27 @@ void quantize_block(Mut<Q, R, kScaleBlock> q, Mut<f32, R / Rows, 1> scale, In<T,
   }
 }
 
-template <class E, class U, class Q, int BM, int BN, class... P>
+/// S: blocks of 128 elements along k in each step of the loop, whose scales are loaded together.
+template <class E, class U, class Q, int BM, int BN, int S, class... P>
 void block_scaled_tiles(MutTiles<U, BM, BN> y, In<Q, dyn, dyn> x, In<f32, dyn, dyn> x_scale, In<Q, dyn, dyn> w,
                         In<f32, dyn, dyn> w_scale, P... operands) {
+  static_assert(kScaleBlock % BN == 0, "the rows of w of a tile share their scales");
   require(x.dim(1) == w.dim(1), "x and w must have equally long rows");
   auto X = x.tiles(shape<BM, kScaleBlock>);
   auto W = w.tiles(shape<BN, kScaleBlock>);
-  auto XS = x_scale.tiles(shape<BM, 1>);
+  auto XS = x_scale.tiles(shape<BM, S>);
   for (auto out : y.grouped(8)) {
     auto [i, j] = out.index();
     auto acc = zeros<f32, BM, BN>();
-    for (auto k : range(X.count(1))) {
-      auto part = multiply<Q>(X.load(i, k), transpose(W.load(j, k)), zeros<f32, BM, BN>());
-      acc = acc + part * (XS.load(i, k) * w_scale.gather(j * BN / kScaleBlock, k));
+    for (auto k : range(XS.count(1))) {
+      auto scales = XS.load(i, k);
+      for (int s = 0; s < S; ++s) {
+        auto block = k * S + s;
+        auto part = multiply<Q>(X.load(i, block), transpose(W.load(j, block)), zeros<f32, BM, BN>());
+        // Beyond the last block, products and the scales of x are 0.
+        auto scale = w_scale.gather(j * BN / kScaleBlock, S == 1 ? block : min(block, w_scale.dim(1) - 1));
+        acc = acc + part * (extract(scales, shape<BM, 1>, 0, s) * scale);
+      }
     }
     out.store(narrow<U>(E{}(acc, out, operands...)));
   }
@@ -85,7 +94,8 @@ Op<Tensor<U, 2>> block_scaled_linear(const X& x, const XS& x_scale, const W& w, 
   check_epilogue(epilogue, "block_scaled_linear", Dims<2>({m, n}, where), where);
   return std::apply(
       [&](const auto&... p) {
-        return kernel<block_scaled_tiles<E, U, Q, kBlockScaledTile, kBlockScaledTile, epilogue_param<P>...>>(
+        return kernel<
+            block_scaled_tiles<E, U, Q, kBlockScaledTile, kBlockScaledTile, kBlockScaledSteps, epilogue_param<P>...>>(
             empty<U>(Dims<2>({m, n}, where), where), x.view(where), x_scale.view(where), w.view(where),
             w_scale.view(where), p..., where);
       },

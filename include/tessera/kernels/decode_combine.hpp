@@ -43,12 +43,16 @@ DecodeShape decode_shape(const Q& q, std::int64_t kv_heads, std::int64_t steps, 
   parts = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min(parts, kMostParts))));
   return {batch, kv_heads, parts, group, q.dim(2, where)};
 }
-/// For a table of `pages` pages for each sequence. A block takes a page at a time: with short ones it waits for its
-/// products rather than for memory, so that an SM needs two.
+/// Blocks that an SM needs. A block takes a page at a time: with short ones it waits for its products rather than for
+/// memory, and with elements of 8 bits for their conversion too (bench/notes/kv_cache.md).
+inline std::int64_t paged_blocks(std::int64_t page_size, bool converts = false) {
+  return converts ? 4 : page_size < kDecodeKeys ? 2 : 1;
+}
+/// For a table of `pages` pages for each sequence.
 template <Operand Q>
 DecodeShape paged_decode_shape(const Q& q, std::int64_t kv_heads, std::int64_t pages, std::int64_t page_size,
-                               std::int64_t parts, SourceLocation where) {
-  return decode_shape(q, kv_heads, pages, parts, where, page_size < kDecodeKeys ? 2 : 1);
+                               std::int64_t parts, SourceLocation where, bool converts = false) {
+  return decode_shape(q, kv_heads, pages, parts, where, paged_blocks(page_size, converts));
 }
 
 /// f(G, D) with the queries of a tile (8, 16 or 64) and its depth (64, 128 or 256) as constants.

@@ -43,10 +43,17 @@ ScalesOf<C> scales_of(const Network& net, std::size_t layer) {
     return false;
 }
 
+constexpr int kGroup = 8;  ///< the most query heads of a key head that kernels for one small tile take
+
 template <class C>
 Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<C, 4>& keys, const View<C, 4>& values,
                                      const ScalesOf<C>& scales, const Answers& of, float scale) {
-  const auto s = kernels::paged_decode_shape(q, keys.dim(1), of.table.dim(1), kPage, 0, SourceLocation::current());
+  // Blocks over FP8 convert: four at a time hide each other's conversions, if the tile is small enough for the
+  // registers of four (bench/notes/kv_cache.md).
+  const std::int64_t kv_heads = keys.dim(1);
+  const bool converts = kernels::has_scales<C> && q.dim(1) / kv_heads <= kGroup && q.dim(2) <= 128;
+  const auto s =
+      kernels::paged_decode_shape(q, kv_heads, of.table.dim(1), kPage, 0, SourceLocation::current(), converts);
   const View<bf16, 4> groups = reshape(q, s.result_dims());
   const bool gpu = kernels::target_of(q.device()).gpu;
   const auto with_tile = [&](const auto& f) {
@@ -58,21 +65,21 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<C, 4>& k
     });
   };
   return with_tile([&](auto group, auto d, auto ordered) {
+    constexpr std::int64_t kManyBlocks = 4;  // for each SM: three at a time hide each other's beginnings and ends
+    static const TuningRecord four = hinted("occupancy=", 4), three = hinted("occupancy=", 3), none;
     if (s.parts == 1) {
-      // Many blocks one after the other: three at a time hide each other's beginnings and ends. Not over FP8: with the
-      // registers of three, the assembler (tileiras 13.5) loads no page before the one before it has been multiplied.
-      constexpr std::int64_t kManyBlocks = 4;  // for each SM
-      static const TuningRecord three = hinted("occupancy=", 3), none;
       constexpr auto& whole = kernel<kernels::paged_whole<bf16, group, kPage, d, C, ordered != 0>>;
       const bool many =
           !kernels::has_scales<C> && s.batch * s.kv_heads >= kManyBlocks * kernels::target_of(q.device()).num_sms;
-      return reshape(whole.tuned(many ? three : none)(empty<bf16>(s.result_dims()), groups, keys, values, of.table,
-                                                      of.lengths, scale, scales),
+      return reshape(whole.tuned(converts ? four
+                                 : many   ? three
+                                          : none)(empty<bf16>(s.result_dims()), groups, keys, values, of.table,
+                                                of.lengths, scale, scales),
                      q.dims());
     }
-    auto partial = kernel<kernels::paged_split<bf16, group, kPage, d, C, ordered != 0>>(
-        empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups, keys, values, of.table, of.lengths, scale,
-        scales);
+    constexpr auto& split = kernel<kernels::paged_split<bf16, group, kPage, d, C, ordered != 0>>;
+    auto partial = split.tuned(converts ? four : none)(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups,
+                                                       keys, values, of.table, of.lengths, scale, scales);
     return reshape(kernels::combine_splits<bf16, d>(std::move(partial), s, SourceLocation::current()), q.dims());
   });
 }
@@ -80,7 +87,6 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<C, 4>& k
 constexpr int kFew = 16;         ///< tokens of a tile that is rotated
 constexpr int kMany = 128;       ///< tokens of a tile that is copied; with fewer tokens one launch fewer is faster
 constexpr int kMostSplits = 32;  ///< of the keys of a tile of prompts
-constexpr int kGroup = 8;        ///< the most query heads of a key head that one token's kernels take
 
 /// What the kernels of a layer read, but for its cache.
 struct LayerStep {

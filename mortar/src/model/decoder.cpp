@@ -1,8 +1,6 @@
 // The layers of a decoder, in the order of their computation.
 #include "model/decoder.hpp"
 
-#include <algorithm>
-
 #include "model/attention.hpp"
 #include "tessera/kernels/embedding.hpp"
 
@@ -23,45 +21,26 @@ Numerics numerics_of(const Network& net, bool decode) {
   return numerics;
 }
 
-/// Whether the products of all layers take the sums of the ranks as they are.
-bool keeps_sums(const Network& net, const Rows& x, const Numerics& numerics) {
-  if (net.parallel == nullptr || net.parallel->ranks.exact) return false;
-  return std::ranges::all_of(net.weights.layers, [&](const LayerWeights& w) {
-    if (w.experts || w.output.is_fp8 || w.dense->down.is_fp8) return false;
-    return takes_sums(x, w.qkv, numerics) && takes_sums(x, w.dense->gate_up, numerics);
-  });
-}
-
 /// x + output(attention(q, k, v)), with q, k, v from the norm of x.
-Flow<Residual> attend(const Network& net, std::size_t layer, KvCache& cache, const Step& step,
-                      const Tensor<f32, 3>& rotation, Residual x, bool keep_sums) {
+Flow<Tensor<bf16, 2>> attend(const Network& net, std::size_t layer, KvCache& cache, const Step& step,
+                             const Tensor<f32, 3>& rotation, Tensor<bf16, 2> x) {
   const LayerWeights& w = net.weights.layers[layer];
   const Norm norm{w.attention_norm, net.epsilon()};
   const Numerics numerics = numerics_of(net, step.decode());
-  Tensor<bf16, 2> qkv;
-  if (x.are_sums)
-    qkv = co_await normed_linear(x.sums.view(), norm, w.qkv);
-  else
-    qkv = co_await normed_linear(x.rows.view(), norm, w.qkv, numerics);
+  const auto qkv = co_await normed_linear(x.view(), norm, w.qkv, numerics);
   auto o = co_await attention(net, layer, cache, step, rotation, qkv);
-  co_return co_await joined_add(net.parallel, std::move(o), w.output, std::move(x), numerics, keep_sums);
+  co_return co_await joined_add(net.parallel, std::move(o), w.output, x.view(), numerics);
 }
 
 /// x + mlp(norm(x))
-Flow<Residual> feed_forward(const Network& net, const LayerWeights& w, bool decode, Residual x, bool keep_sums) {
+Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, bool decode, Tensor<bf16, 2> x) {
   const Norm norm{w.mlp_norm, net.epsilon()};
   const Numerics numerics = numerics_of(net, decode);
-  if (w.experts) {
-    x.rows = co_await experts(x.rows.view(), norm, *w.experts, *net.config.mlp.experts, numerics, net.observer,
-                              net.parallel);
-    co_return x;
-  }
-  Tensor<bf16, 2> h;
-  if (x.are_sums)
-    h = co_await normed_gates(x.sums.view(), norm, w.dense->gate_up);
-  else
-    h = co_await normed_gates(x.rows.view(), norm, w.dense->gate_up, numerics);
-  co_return co_await joined_add(net.parallel, std::move(h), w.dense->down, std::move(x), numerics, keep_sums);
+  if (w.experts)
+    co_return co_await experts(x.view(), norm, *w.experts, *net.config.mlp.experts, numerics, net.observer,
+                               net.parallel);
+  auto h = co_await normed_gates(x.view(), norm, w.dense->gate_up, numerics);
+  co_return co_await joined_add(net.parallel, std::move(h), w.dense->down, x.view(), numerics);
 }
 
 }  // namespace
@@ -76,19 +55,16 @@ Flow<Tensor<f32, 2>> logits_of(const Network& net, Rows hidden) {
 }
 
 Flow<Tensor<bf16, 2>> forward(const Network& net, KvCache& cache, const Step& step) {
-  Residual x;
-  x.rows = co_await kernels::embedding(net.weights.embedding, step.ids);
-  const bool keep_sums = keeps_sums(net, x.rows.view(), numerics_of(net, step.decode()));
+  auto x = co_await kernels::embedding(net.weights.embedding, step.ids);
   const auto rotation = co_await rotation_of(net, step);
   const std::size_t layers = step.layers.empty() ? net.weights.layers.size() : step.layers.size();
   for (std::size_t i = 0; i < layers; ++i) {
     const std::size_t layer = step.layers.empty() ? i : step.layers[i];
-    x = co_await attend(net, layer, cache, step, rotation, std::move(x), keep_sums);
-    x = co_await feed_forward(net, net.weights.layers[layer], step.decode(), std::move(x), keep_sums);
+    x = co_await attend(net, layer, cache, step, rotation, std::move(x));
+    x = co_await feed_forward(net, net.weights.layers[layer], step.decode(), std::move(x));
   }
   const Norm norm{net.weights.final_norm, net.epsilon()};
-  if (x.are_sums) x.rows = co_await cast<bf16>(x.sums);
-  co_return co_await normed(x.rows.view(), norm, net.numerics);
+  co_return co_await normed(x.view(), norm, net.numerics);
 }
 
 }  // namespace mortar

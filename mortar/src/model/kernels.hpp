@@ -96,9 +96,9 @@ void copy_keys(Mut<C, 1, kAll, 2, S> keys, Mut<C, 1, kAll, 2, S> values, In<bf16
 
 /// The product of up to M normalised rows with weights, w (x * norm) / rms(x), without a launch for the norm. Gated:
 /// silu(gate) * up of weights whose rows are gate and then up. `scales`: of FP8 weights. Fold: as in add_products.
-/// `length`: of the rows, as in kernels::summed_rows. R: the element type of the rows.
-template <bool Gated, class U, class T, int M, int N, int K, int Fold, class R = bf16, class... S>
-void normed_rows(Mut<U, M, N> y, In<R, dyn, dyn> x, In<bf16, dyn> norm, In<T, dyn, dyn> w, Scalar<f32> eps,
+/// `length`: of the rows, as in kernels::summed_rows.
+template <bool Gated, class U, class T, int M, int N, int K, int Fold, class... S>
+void normed_rows(Mut<U, M, N> y, In<bf16, dyn, dyn> x, In<bf16, dyn> norm, In<T, dyn, dyn> w, Scalar<f32> eps,
                  Constant<i32> length, S... scales) {
   require(x.dim(1) == w.dim(1) && x.dim(1) == norm.dim(0), "x, its norm and w must have equally long rows");
   if constexpr (Gated)

@@ -91,23 +91,8 @@ RowsOp add_sums(Rows residual, const Tensor<f32, 2>& sums, const Numerics& numer
   return kernel<add_rounded<1024>>(empty<bf16>(residual.dims()), residual, sums, numerics.strict);
 }
 
-namespace {
-
-/// The sums of the ranks, to which the first one adds x.
-Flow<Tensor<f32, 2>> kept_sums(const Parallel& parallel, const Tensor<bf16, 2>& h, const Matrix& w, const Residual& x,
-                               Numerics numerics) {
-  Tensor<f32, 2> part;
-  if (parallel.ranks.rank != 0)
-    part = co_await linear_sums(h.view(), w, numerics);
-  else if (x.are_sums)
-    part = co_await linear_sums(h.view(), w, x.sums.view());
-  else
-    part = co_await linear_sums(h.view(), w, x.rows.view());
-  co_return co_await sum_of_ranks(parallel, std::move(part));
-}
-
-Flow<Tensor<bf16, 2>> rounded_add(const Parallel* parallel, Tensor<bf16, 2> h, const Matrix& w, Rows x,
-                                  Numerics numerics) {
+Flow<Tensor<bf16, 2>> joined_add(const Parallel* parallel, Tensor<bf16, 2> h, const Matrix& w, Rows x,
+                                 Numerics numerics) {
   if (parallel == nullptr) co_return co_await linear_add(h.view(), w, x, numerics);
   if (!parallel->ranks.exact) {
     auto part = co_await linear_sums(h.view(), w, numerics);
@@ -119,19 +104,6 @@ Flow<Tensor<bf16, 2>> rounded_add(const Parallel* parallel, Tensor<bf16, 2> h, c
   if (outputs == x.dim(1)) co_return co_await linear_add(all.view(), w, x, numerics);
   auto part = co_await linear_add(all.view(), w, x.slice<1>(first, first + outputs), numerics);
   co_return co_await columns_of_ranks(*parallel, std::move(part));
-}
-
-}  // namespace
-
-Flow<Residual> joined_add(const Parallel* parallel, Tensor<bf16, 2> h, const Matrix& w, Residual x, Numerics numerics,
-                          bool keep_sums) {
-  Residual sum;
-  sum.are_sums = keep_sums;
-  if (keep_sums)
-    sum.sums = co_await kept_sums(*parallel, h, w, x, numerics);
-  else
-    sum.rows = co_await rounded_add(parallel, std::move(h), w, x.rows.view(), numerics);
-  co_return sum;
 }
 
 }  // namespace mortar

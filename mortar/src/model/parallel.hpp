@@ -36,17 +36,10 @@ tessera::Flow<tessera::Tensor<tessera::f32, 2>> logits_of_ranks(const Parallel& 
 /// residual + sums, rounded once.
 RowsOp add_sums(Rows residual, const tessera::Tensor<tessera::f32, 2>& sums, const Numerics& numerics);
 
-/// The rows between the parts of a layer: one of both is empty. Sums are what an all-reduce has given, not rounded: the
-/// first rank adds the rows before them to its summand, so that no kernel stands between the ranks and the next
-/// product.
-struct Residual {
-  tessera::Tensor<tessera::bf16, 2> rows;
-  tessera::Tensor<tessera::f32, 2> sums{};
-  bool are_sums = false;
-};
 /// x + h w^T, where each rank has columns of h, and of w what part_of() says. `parallel` may be null: then h and w are
-/// whole. `keep_sums`: the next products take them (takes_sums).
-tessera::Flow<Residual> joined_add(const Parallel* parallel, tessera::Tensor<tessera::bf16, 2> h, const Matrix& w,
-                                   Residual x, Numerics numerics, bool keep_sums);
+/// whole.
+tessera::Flow<tessera::Tensor<tessera::bf16, 2>> joined_add(const Parallel* parallel,
+                                                            tessera::Tensor<tessera::bf16, 2> h, const Matrix& w,
+                                                            Rows x, Numerics numerics);
 
 }  // namespace mortar

@@ -56,22 +56,22 @@ const TuningRecord& normed_hints(bool gated, std::int64_t blocks, const kernels:
   static const TuningRecord one = hinted("warps=", 1), two = hinted("warps=", 2);
   return !gated && blocks <= kFewBlocks * target.num_sms ? two : one;
 }
-/// The products of a few rows, normalised inside. U: the element type of the result, R: of the rows.
-template <bool Gated, class U, class R>
-Op<Tensor<U, 2>> normed_product(const View<R, 2>& x, const Norm& norm, const Tensor<bf16, 2>& w) {
+/// The products of a few rows, normalised inside. U: the element type of the result.
+template <bool Gated, class U>
+Op<Tensor<U, 2>> normed_product(const Rows& x, const Norm& norm, const Tensor<bf16, 2>& w) {
   constexpr int tiles = static_cast<int>(std::size(kNormedRows));
   const std::int64_t results = Gated ? w.dim(0) / 2 : w.dim(0);
   const kernels::Target target = kernels::target_of(x.device());
   if (x.dim(0) == kernels::kMostSummed) {
     constexpr NormedTile tile = kNormedRows[Gated ? kFewGated : kPlain];
     static const TuningRecord two = hinted("warps=", 2);
-    return kernel<normed_rows<Gated, U, bf16, kernels::kMostSummed, tile.n, tile.k, 1, R>>.tuned(two)(
+    return kernel<normed_rows<Gated, U, bf16, kernels::kMostSummed, tile.n, tile.k, 1>>.tuned(two)(
         empty<U>({x.dim(0), results}), x, norm.weight, w, norm.epsilon, i32{0});
   }
   const int chosen = normed_heuristic(Gated, results, w.dim(1), target);
   return kernels::with_constant<tiles>(chosen, [&](auto number) {
     constexpr NormedTile tile = kNormedRows[number];
-    constexpr auto& product = kernel<normed_rows<Gated, U, bf16, 1, tile.n, tile.k, 1, R>>;
+    constexpr auto& product = kernel<normed_rows<Gated, U, bf16, 1, tile.n, tile.k, 1>>;
     const TuningRecord& hints = normed_hints(Gated, ceil_div(results, std::int64_t{tile.n}), target);
     return product.tuned(hints)(empty<U>({std::int64_t{1}, results}), x, norm.weight, w, norm.epsilon,
                                 tile.constant ? static_cast<i32>(w.dim(1)) : 0);
@@ -114,7 +114,7 @@ RowsOp scaled_gates(const Rows& x, const Norm& norm, const Matrix& w) {
   return kernels::with_constant<2>(on_gpu(x) ? 1 : 0, [&](auto gpu) {
     constexpr int fold = gpu ? kFold : 1;
     constexpr auto& product =
-        kernel<normed_rows<true, bf16, f8e4m3, 1, kScaledGates.n, kScaledGates.k, fold, bf16, In<f32, dyn, dyn>>>;
+        kernel<normed_rows<true, bf16, f8e4m3, 1, kScaledGates.n, kScaledGates.k, fold, In<f32, dyn, dyn>>>;
     return product.tuned(hints)(empty<bf16>({std::int64_t{1}, w.quantized.dim(0) / 2}), x, norm.weight, w.quantized,
                                 norm.epsilon, 0, w.scales);
   });
@@ -233,8 +233,6 @@ Flow<Tensor<bf16, 2>> scaled_product(Rows x, const Matrix& w, Numerics numerics,
 
 constexpr int kGatedTile = 128;  ///< rows and columns of a piece of gated_tiles
 
-/// Products of gates inside take weights of a multiple of so many rows: gate and up in whole tiles.
-constexpr std::int64_t kGatedRows = 16;
 std::int64_t outputs(const Matrix& w) { return w.is_fp8 ? w.quantized.dim(0) : w.values.dim(0); }
 
 /// Many rows on a GPU, in whole pieces of which every SM has several, and weights that are or will be in bf16.
@@ -296,18 +294,8 @@ Flow<Tensor<bf16, 2>> normed_linear(Rows x, Norm norm, const Matrix& w, Numerics
   co_return co_await linear(n.view(), w, numerics);
 }
 
-bool takes_sums(const Rows& x, const Matrix& w, const Numerics& numerics) {
-  return !w.is_fp8 && are_summed(x, false, numerics) && outputs(w) % kGatedRows == 0;
-}
-Flow<Tensor<bf16, 2>> normed_linear(SumsView x, Norm norm, const Matrix& w) {
-  co_return co_await normed_product<false, bf16>(x, norm, w.values);
-}
-Flow<Tensor<bf16, 2>> normed_gates(SumsView x, Norm norm, const Matrix& gate_up) {
-  co_return co_await normed_product<true, bf16>(x, norm, gate_up.values);
-}
-
 Flow<Tensor<bf16, 2>> normed_gates(Rows x, Norm norm, const Matrix& gate_up, Numerics numerics) {
-  if (are_summed(x, gate_up.is_fp8, numerics) && outputs(gate_up) % kGatedRows == 0)
+  if (are_summed(x, gate_up.is_fp8, numerics) && outputs(gate_up) % 16 == 0)
     co_return co_await normed_product<true>(x, norm, gate_up);
   if (!gates_inside(x, gate_up, numerics)) {
     const auto h = co_await normed_linear(x, norm, gate_up, numerics);
@@ -330,14 +318,6 @@ Flow<Tensor<bf16, 2>> linear_add(Rows x, const Matrix& w, Rows residual, Numeric
 
 namespace {
 
-/// x w^T as f32 with weights in bf16.
-template <class E = kernels::epilogues::Plain, class... P>
-Op<Tensor<f32, 2>> unrounded_product(const Rows& x, const Tensor<bf16, 2>& w,
-                                     const kernels::Fused<E, P...>& epilogue = {}) {
-  if (has_short_rows(x, w)) return short_rows_product<f32>(x, w, epilogue);
-  return kernels::linear<f32>(x, w, epilogue);
-}
-
 /// x w^T as f32 with FP8 weights.
 Op<Tensor<f32, 2>> scaled_sums(const Rows& x, const Matrix& w, const Numerics& numerics) {
   const Dims<2> dims({x.dim(0), w.quantized.dim(0)});
@@ -356,15 +336,10 @@ Op<Tensor<f32, 2>> scaled_sums(const Rows& x, const Matrix& w, const Numerics& n
 
 }  // namespace
 
-Flow<Tensor<f32, 2>> linear_sums(Rows x, const Matrix& w, Rows residual) {
-  co_return co_await unrounded_product(x, w.values, kernels::residual(residual));
-}
-Flow<Tensor<f32, 2>> linear_sums(Rows x, const Matrix& w, SumsView residual) {
-  co_return co_await unrounded_product(x, w.values, kernels::residual(residual));
-}
 Flow<Tensor<f32, 2>> linear_sums(Rows x, const Matrix& w, Numerics numerics) {
   if (!w.is_fp8 && numerics.one_way()) co_return co_await product_in_one_way<f32>(x, w.values.view());
-  if (!w.is_fp8) co_return co_await unrounded_product(x, w.values);
+  if (!w.is_fp8 && has_short_rows(x, w.values)) co_return co_await short_rows_product<f32>(x, w.values);
+  if (!w.is_fp8) co_return co_await kernels::linear<f32>(x, w.values);
   if (worth_quantizing(x, numerics)) {
     const auto [rows, scales] = co_await kernels::quantize_blocks<f8e4m3, 1>(x);
     co_return co_await kernels::block_scaled_linear<f32>(rows, scales, w.quantized, w.scales);

@@ -52,12 +52,6 @@ class RouterObserver {
 
 /// norm(x) w^T, [tokens, outputs].
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_linear(Rows x, Norm norm, const Matrix& w, Numerics numerics);
-/// Sums of the ranks that were not rounded, as rows of the next products.
-using SumsView = tessera::View<tessera::f32, 2>;
-/// Whether these products of x take their rows in f32 as well: those of few rows that are normalised inside.
-bool takes_sums(const Rows& x, const Matrix& w, const Numerics& numerics);
-tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_linear(SumsView x, Norm norm, const Matrix& w);
-tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_gates(SumsView x, Norm norm, const Matrix& gate_up);
 /// silu(gate) * up of norm(x), for weights whose rows are gate and then up.
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_gates(Rows x, Norm norm, const Matrix& gate_up,
                                                               Numerics numerics);
@@ -65,9 +59,6 @@ tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_gates(Rows x, Norm norm,
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> linear_add(Rows x, const Matrix& w, Rows residual, Numerics numerics);
 /// x w^T as f32: a rank's summands of a product whose inputs the ranks share.
 tessera::Flow<tessera::Tensor<tessera::f32, 2>> linear_sums(Rows x, const Matrix& w, Numerics numerics);
-/// residual + x w^T as f32, where takes_sums().
-tessera::Flow<tessera::Tensor<tessera::f32, 2>> linear_sums(Rows x, const Matrix& w, Rows residual);
-tessera::Flow<tessera::Tensor<tessera::f32, 2>> linear_sums(Rows x, const Matrix& w, SumsView residual);
 /// x w^T as f32, for the head and for routers; strict: rounded to bf16.
 tessera::Op<tessera::Tensor<tessera::f32, 2>> logits_of(const Rows& x, const Rows& w, const Numerics& numerics);
 inline tessera::Op<tessera::Tensor<tessera::f32, 2>> logits_of(const Rows& x,

@@ -146,7 +146,7 @@ TEST(OneRow, Fp8GatesOfANormedRow) {
   std::vector<double> wanted;
   for (std::size_t i = 0; i < both.size() / 2; ++i)
     wanted.push_back(both[i] / (1 + std::exp(-both[i])) * both[both.size() / 2 + i]);
-  expect_near(kernel<normed_rows<true, bf16, f8e4m3, 1, 4, 1024, 8, bf16, In<f32, dyn, dyn>>>(
+  expect_near(kernel<normed_rows<true, bf16, f8e4m3, 1, 4, 1024, 8, In<f32, dyn, dyn>>>(
                   full<bf16>({std::int64_t{1}, w.n / 2}, bf16(777.0f)), row.tensor(), row.norm_tensor(), w.tensor(),
                   kEpsilon, 0, w.scale_tensor())
                   .sync(),

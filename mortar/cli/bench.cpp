@@ -24,16 +24,12 @@ constexpr std::int64_t kPrefill = 2048;  ///< tokens of a step over prompts
 
 class Bench {
  public:
-  Bench(Model model, std::int64_t batch, std::int64_t repetitions, bool fp8_activations)
+  Bench(Model model, const EngineOptions& options, std::int64_t repetitions)
       : name_(std::filesystem::weakly_canonical(model.folder).filename().string()),
         kv_bytes_(kv_bytes_per_token(model.config, model.kv_type)),
         bandwidth_(tessera::measure::memory_roofline(model.device).bytes_per_second),
         repetitions_(repetitions),
-        engine_(std::move(model), {.max_batch = batch,
-                                   .prefill_tokens = kPrefill,
-                                   .prompts_first = true,
-                                   .prefix_cache = false,
-                                   .fp8_activations = fp8_activations}) {}
+        engine_(std::move(model), options) {}
 
   /// A prompt of `tokens`, and its first answer token.
   BenchRow prompt(std::int64_t tokens);
@@ -236,10 +232,19 @@ int run(const Arguments& arguments) {
   if (longest_prompt == 0 && tokens == 0) throw UsageError("expected --prompt-tokens or --generate above 0");
   if (idle > 0 && tokens == 0) throw UsageError("expected --generate above 0 beside --idle");
   if (arguments.has("--svg")) check_chart_path(arguments.text("--svg"));
-  Model model = open_model(arguments, batch, kPrefill);
-  check_room("--prompt-tokens", longest_prompt, 1, model.plan.max_context);
-  if (tokens > 0)
-    check_room("--context", std::max<std::int64_t>(longest_context, 1), tokens + 1, model.plan.max_context);
+  const EngineOptions options{.max_batch = batch,
+                              .prefill_tokens = kPrefill,
+                              .prompts_first = true,
+                              .prefix_cache = false,
+                              .fp8_activations = arguments.flag("--fp8-activations")};
+  Opening opening{.batch = batch, .prefill_tokens = kPrefill, .tokenizer = TokenizerFile::IfThere};
+  opening.before_weights = [&](const Model& model) {
+    check(options, model);
+    check_room("--prompt-tokens", longest_prompt, 1, model.plan.max_context);
+    if (tokens > 0)
+      check_room("--context", std::max<std::int64_t>(longest_context, 1), tokens + 1, model.plan.max_context);
+  };
+  Model model = open_model(arguments, opening);
   const bool json = arguments.flag("--json");
   report(
       arguments,
@@ -247,7 +252,7 @@ int run(const Arguments& arguments) {
       "roofline: bytes of weights and KV cache that a step reads; idle: share of a step that the device has nothing to "
       "do\n",
       static_cast<long long>(repetitions));
-  Bench bench(std::move(model), batch, repetitions, arguments.flag("--fp8-activations"));
+  Bench bench(std::move(model), options, repetitions);
   std::vector<BenchRow> rows;
   if (!json) {
     std::printf("| %-20s | %16s | %21s | %10s | %10s | %10s |\n", "model", "test", "tokens/s", "ms/step", "roofline",
@@ -278,8 +283,8 @@ int run(const Arguments& arguments) {
 }
 
 const Option kOptions[] = {
-    {"--prompt-tokens", "N,...", "lengths of prompts; 0: none", "512,2048"},
-    {"--generate", "N", "tokens of each answer; 0: none", "128"},
+    {"--prompt-tokens", "N,...", "lengths of prompts; 0: none", "512,2048", false, 'p'},
+    {"--generate", "N", "tokens of each answer; 0: none", "128", false, 'n'},
     {"--context", "N,...", "tokens before the answer", "0"},
     {"--batch", "N,...", "sequences at a time", "1"},
     {"--idle", "N", "how long the device idles, with N sequences, and with a grammar for one of them; 0: no", "0"},

@@ -9,6 +9,9 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "closest.hpp"
+#include "environment.hpp"
+#include "processes.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/jit/tuning.hpp"
@@ -57,11 +60,15 @@ std::string program_help() {
     text += "  " + name + " " + c.summary + "\n";
   }
   return text +
-         "\nmortar COMMAND --help has the options. Every option is also an environment variable.\n"
+         "\nmortar help COMMAND has the options. Every option is also an environment variable.\n"
          "mortar --version prints the version.\n";
 }
 
+/// Whether its first argument is a model.
+bool has_model(const Command& command) { return std::string_view(command.positional).starts_with("MODEL"); }
+
 int print(std::FILE* out, const std::string& text, int code) {
+  (void)std::fflush(stdout);  // what was printed before stands before it, where both go to one file
   std::fputs(text.c_str(), out);
   return code;
 }
@@ -107,14 +114,11 @@ std::string environment_name(std::string_view option) {
   return name;
 }
 
-bool is_service_address(std::string_view value) {
-  return value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
-}
-
 std::string option_help(const Option& row) {
   std::string text = row.help;
   if (row.fallback != nullptr) text += std::string(" (default: ") + row.fallback + ")";
   if (row.repeated) text += "; may be repeated";
+  if (row.letter != 0) text += std::string("; short: -") + row.letter;
   return text;
 }
 
@@ -133,6 +137,7 @@ std::string option_list() {
 std::string help_of(const Command& command) {
   std::string text =
       std::string("mortar ") + command.name + " " + command.positional + " [options]: " + command.summary + "\n\n";
+  if (has_model(command)) text += "  MODEL                    a folder as published; -m MODEL is the same\n";
   for (const Option& row : all_options(command)) {
     std::string left = std::string("  ") + row.name + (row.value != nullptr ? std::string(" ") + row.value : "");
     if (left.size() < 26)
@@ -153,7 +158,7 @@ Arguments::Arguments(const Command& command, std::span<const std::string> words)
       given_["--help"] = {"1"};
       continue;
     }
-    if (only_positional || !word.starts_with("--")) {
+    if (only_positional || word == "-" || !word.starts_with('-')) {
       positional_.push_back(word);
       continue;
     }
@@ -163,26 +168,35 @@ Arguments::Arguments(const Command& command, std::span<const std::string> words)
     }
     const std::size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
-    const auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Option& o) { return name == o.name; });
-    if (row == rows_.end()) throw UsageError("unknown option " + name);
-    std::string value = "1";
-    if (row->value == nullptr) {
-      if (equals != std::string::npos) throw UsageError(name + " takes no value");
-    } else if (equals != std::string::npos) {
-      value = word.substr(equals + 1);
-    } else {
-      if (i + 1 == words.size()) throw UsageError(name + " needs a value: " + name + " " + row->value);
-      value = words[++i];
+    const auto value_behind = [&](const char* what) {
+      if (equals != std::string::npos) return word.substr(equals + 1);
+      if (i + 1 == words.size()) throw UsageError(name + " needs a value: " + name + " " + what);
+      return words[++i];
+    };
+    if (name == "-m" && has_model(command)) {
+      positional_.push_back(value_behind("MODEL"));
+      continue;
     }
-    auto& values = given_[name];
-    if (!values.empty() && !row->repeated) throw UsageError(name + " was given twice");
-    values.push_back(value);
+    const Option& row = row_of(name);
+    if (row.value == nullptr && equals != std::string::npos) throw UsageError(name + " takes no value");
+    auto& values = given_[row.name];
+    if (!values.empty() && !row.repeated) throw UsageError(std::string(row.name) + " was given twice");
+    values.push_back(row.value == nullptr ? "1" : value_behind(row.value));
   }
   if (given_.contains("--help")) return;
   const auto names = split(command.positional, ' ');
   if (positional_.size() < names.size())
     throw UsageError("expected " + std::string(names[positional_.size()]) + ", found nothing");
   if (positional_.size() > names.size()) throw UsageError("unexpected argument \"" + positional_[names.size()] + "\"");
+}
+
+/// The row of "--prompt" or "-p". Throws UsageError if there is none.
+const Option& Arguments::row_of(const std::string& name) const {
+  for (const Option& row : rows_)
+    if (name == row.name || (row.letter != 0 && name == std::string{'-', row.letter})) return row;
+  std::vector<std::string> names;
+  for (const Option& row : rows_) names.emplace_back(row.name);
+  throw UsageError("unknown option " + name + did_you_mean(name, names));
 }
 
 const Option& Arguments::declared(std::string_view option) const {
@@ -255,12 +269,47 @@ std::vector<std::int64_t> Arguments::integers(std::string_view option, std::int6
   return values;
 }
 
+namespace {
+
+/// The command of a name; null: none.
+const Command* command_of(const std::string& name) {
+  for (const Command& c : registered())
+    if (name == c.name) return &c;
+  return nullptr;
+}
+
+int unknown_command(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command& c : registered()) names.emplace_back(c.name);
+  return print(stderr, "mortar: unknown command " + name + did_you_mean(name, names) + "\n\n" + program_help(),
+               kWrongUsage);
+}
+
+/// mortar help, mortar help COMMAND.
+int print_help(std::span<const std::string> words) {
+  const Command* command = words.size() > 1 ? command_of(words[1]) : nullptr;
+  if (words.size() > 1 && command == nullptr) return unknown_command(words[1]);
+  std::fputs((command != nullptr ? help_of(*command) : program_help()).c_str(), stdout);
+  return finish("mortar", kDone);
+}
+
+/// What the environment has that looks like options and is none. One of several processes says it.
+void report_environment(const std::string& program) {
+  if (is_follower()) return;
+  std::vector<std::string> known;
+  for (const Command& c : registered())
+    for (const Option& row : all_options(c)) known.push_back(environment_name(row.name));
+  std::ranges::sort(known);
+  const auto [first, last] = std::ranges::unique(known);
+  known.erase(first, last);
+  for (const std::string& line : environment_notes(known)) print(stderr, program + ": " + line + "\n", kDone);
+}
+
+}  // namespace
+
 int run_program(std::span<const std::string> words) {
   if (words.empty()) return print(stderr, program_help(), kWrongUsage);
-  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
-    std::fputs(program_help().c_str(), stdout);
-    return finish("mortar", kDone);
-  }
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return print_help(words);
   if (words[0] == "--version") {
     std::printf("mortar %s\n", tessera::jit::library_version());
     return finish("mortar", kDone);
@@ -269,16 +318,17 @@ int run_program(std::span<const std::string> words) {
     std::fputs(option_list().c_str(), stdout);
     return finish("mortar", kDone);
   }
-  const auto& commands = registered();
-  const auto command =
-      std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return words[0] == c.name; });
-  if (command == commands.end())
-    return print(stderr, "mortar: unknown command " + words[0] + "\n\n" + program_help(), kWrongUsage);
+  const Command* command = command_of(words[0]);
+  if (command == nullptr) return unknown_command(words[0]);
   const std::string name = std::string("mortar ") + command->name;
   try {
     const Arguments arguments(*command, words.subspan(1));
-    if (arguments.flag("--help")) std::fputs(help_of(*command).c_str(), stdout);
-    return finish(name, arguments.flag("--help") ? kDone : command->run(arguments));
+    if (arguments.flag("--help")) {
+      std::fputs(help_of(*command).c_str(), stdout);
+      return finish(name, kDone);
+    }
+    if (!arguments.quiet()) report_environment(name);
+    return finish(name, command->run(arguments));
   } catch (const UsageError& error) {
     return print(stderr, name + ": " + error.what() + "\n" + name + " --help has the options\n", kWrongUsage);
   } catch (const Followed&) { return kDone; } catch (const Interrupted&) {

@@ -28,6 +28,7 @@ struct Option {
   const char* help = "";
   const char* fallback = nullptr;  ///< the default, as it would be typed; nullptr: none
   bool repeated = false;           ///< may be given several times
+  char letter = 0;                 ///< of its short form ("-p"), as people know it from llama.cpp; 0: none
 };
 
 /// Options that several commands share, besides --help and --quiet, which all have.
@@ -52,7 +53,8 @@ inline constexpr Option kModelOptions[] = {
     {"--random-weights", "SEED", "makes weights on the device instead of reading them; config.json is enough"},
 };
 inline constexpr Option kSamplingOptions[] = {
-    {"--max-tokens", "N", "tokens of an answer (default: 128 in generate, what the context leaves in chat)"},
+    {"--max-tokens", "N", "tokens of an answer (default: 128 in generate, what the context leaves in chat)", nullptr,
+     false, 'n'},
     {"--greedy", nullptr, "the most likely token each time"},
     {"--temperature", "T", "divides the logits; 0: greedy (default of this and the next five: generation_config.json)"},
     {"--top-k", "K", "keeps the K most likely tokens; 0: all"},
@@ -77,7 +79,8 @@ class Arguments;
 
 struct Command {
   const char* name;
-  const char* positional;  ///< names of the positional arguments, separated by spaces; all are required
+  /// Names of the positional arguments, separated by spaces; all are required. MODEL may be given as -m MODEL.
+  const char* positional;
   const char* summary;
   std::span<const Option> options;
   OptionSet shared = OptionSet::None;
@@ -134,6 +137,7 @@ class Arguments {
  private:
   std::optional<std::string> find(std::string_view option) const;
   const Option& declared(std::string_view option) const;
+  const Option& row_of(const std::string& name) const;
 
   const Command* command_;
   std::vector<Option> rows_;
@@ -145,9 +149,6 @@ class Arguments {
 std::vector<Option> all_options(const Command& command);
 /// "MORTAR_MAX_TOKENS" for "--max-tokens".
 std::string environment_name(std::string_view option);
-/// Whether the value of an environment variable is one that Kubernetes makes for a Service ("tcp://10.0.0.1:8080"): of
-/// a Service named mortar it is MORTAR_PORT, which is no option's value.
-bool is_service_address(std::string_view value);
 /// The text of `mortar COMMAND --help`.
 std::string help_of(const Command& command);
 /// The text of an option in the help, with its default.

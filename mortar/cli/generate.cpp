@@ -45,10 +45,10 @@ GivenPrompt given_prompt(const Arguments& arguments) {
 Prompt prompt_from(const Arguments& arguments, GivenPrompt given, const Model& model) {
   Prompt prompt;
   if (!given.text) {
-    prompt.ids.assign(given.ids.begin(), given.ids.end());  // submit() rejects those beyond the model's vocabulary
+    prompt.ids.assign(given.ids.begin(), given.ids.end());
     return prompt;
   }
-  if (!model.tokenizer) throw RequestError("the model has no tokenizer: give --prompt-ids");
+  if (!model.tokenizer) throw RequestError("the model has no tokenizer.json: give --prompt-ids instead of a text");
   std::string text = std::move(*given.text);
   const bool raw = arguments.flag("--raw");
   if (!raw) {
@@ -95,18 +95,28 @@ ordered_json json_of(const Answer& a, std::size_t prompt, const EngineStats& sta
   return out;
 }
 
-/// The tokens of the answer: the number requested, as far as the context has room after the prompt.
+/// The tokens of the answer: the number requested, as far as the context has room after the prompt, which fits.
 std::int64_t answer_tokens(const Arguments& arguments, std::int64_t prompt, const Model& model) {
   const std::int64_t context = model.plan.max_context;
   const std::int64_t wanted = max_tokens_from(arguments).value_or(128), room = context - prompt;
-  if (room < 1)
-    throw RequestError("the prompt has " + std::to_string(prompt) + " tokens, and prompt and answer together at most " +
-                       std::to_string(context) + " tokens: shorten it" +
-                       (context < model.config.max_context ? ", or take a larger --max-context" : ""));
   if (room < wanted && max_tokens_from(arguments))
     report(arguments, "the context of %lld tokens leaves %lld for the answer\n", static_cast<long long>(context),
            static_cast<long long>(room));
   return std::min(wanted, room);
+}
+
+/// What the model's files and the memory plan say about the request: before its weights are loaded.
+void fill(Request& request, const Arguments& arguments, GivenPrompt given, const Model& model) {
+  Prompt prompt = prompt_from(arguments, std::move(given), model);
+  check_fits(prompt.ids, 1, model);
+  request.sampling = sampling_from(arguments, model.generation);
+  request.max_tokens = answer_tokens(arguments, std::ssize(prompt.ids), model);
+  request.stop = arguments.all("--stop");
+  if (!request.stop.empty() && !model.tokenizer)
+    throw RequestError("--stop needs the model's tokenizer.json, which is not there");
+  request.ignore_eos = arguments.flag("--ignore-eos");
+  request.starts_thinking = prompt.starts_thinking;
+  request.ids = std::move(prompt.ids);
 }
 
 int run(const Arguments& arguments) {
@@ -116,18 +126,17 @@ int run(const Arguments& arguments) {
   (void)arguments.flag("--raw");
   Request request;
   if (arguments.has("--logprobs")) request.logprobs = arguments.integer("--logprobs", 0, kMostLogprobs);
-  Model model = open_model(arguments, 1);
-  Prompt prompt = prompt_from(arguments, std::move(given), model);
-  request.sampling = sampling_from(arguments, model.generation);
-  request.max_tokens = answer_tokens(arguments, std::ssize(prompt.ids), model);
-  request.stop = arguments.all("--stop");
-  request.ignore_eos = arguments.flag("--ignore-eos");
-  request.starts_thinking = prompt.starts_thinking;
-  request.ids = std::move(prompt.ids);
+  const EngineOptions options{.max_batch = 1, .strict = arguments.flag("--strict")};
+  Opening opening{.tokenizer = given.text ? TokenizerFile::Needed : TokenizerFile::IfThere};
+  opening.before_weights = [&](const Model& model) {
+    check(options, model);
+    fill(request, arguments, std::move(given), model);
+  };
+  Model model = open_model(arguments, opening);
   const std::size_t prompt_tokens = request.ids.size();
   const bool has_text = model.tokenizer.has_value();
 
-  Engine engine(std::move(model), {.max_batch = 1, .strict = arguments.flag("--strict")});
+  Engine engine(std::move(model), options);
   Answer answer;
   if (!json) set_closing("\n");
   Channel channel = Channel::Content;
@@ -157,7 +166,7 @@ int run(const Arguments& arguments) {
   if (json)
     std::printf("%s\n", json_text(json_of(answer, prompt_tokens, engine.stats())).c_str());
   else
-    std::fputs("\n", stdout);
+    put(stdout, "\n");
   const double decode = answer.total - answer.first;
   report(arguments, "%zu tokens of prompt in %.0f ms, %zu of answer at %.1f tok/s\n", prompt_tokens, answer.first * 1e3,
          answer.ids.size(), decode > 0 ? (static_cast<double>(answer.ids.size()) - 1) / decode : 0.0);
@@ -165,7 +174,7 @@ int run(const Arguments& arguments) {
 }
 
 const Option kOptions[] = {
-    {"--prompt", "TEXT", "what the user says"},
+    {"--prompt", "TEXT", "what the user says", nullptr, false, 'p'},
     {"--prompt-file", "FILE", "the same from a file"},
     {"--prompt-ids", "IDS", "the prompt as token ids, separated by commas"},
     {"--raw", nullptr, "takes the prompt as it is, without the chat template"},

@@ -131,7 +131,7 @@ int run(const Arguments& arguments) {
 }
 
 const Option kOptions[] = {
-    {"--model", "NAME", "the model to ask for (default: the first that the server lists)"},
+    {"--model", "NAME", "the model to ask for (default: the first that the server lists)", nullptr, false, 'm'},
     {"--concurrency", "N,...", "clients at a time; a row for each number", "1"},
     {"--rate", "R", "requests per second at random times (Poisson) instead of clients; with a file, conversations"},
     {"--requests", "N", "of each row", "1000"},

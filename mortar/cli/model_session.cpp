@@ -41,14 +41,26 @@ ModelOptions model_options(const Arguments& arguments, std::int64_t batch) {
   return options;
 }
 
-Model open_model(const Arguments& arguments, std::int64_t batch, std::int64_t prefill_tokens) {
-  ModelOptions options = model_options(arguments, batch);
-  options.prefill_tokens = prefill_tokens;
+Model open_model(const Arguments& arguments, const Opening& opening) {
+  ModelOptions options = model_options(arguments, opening.batch);
+  options.prefill_tokens = opening.prefill_tokens;
+  options.tokenizer = opening.tokenizer;
+  options.before_weights = opening.before_weights;
   ProgressBar bar(stderr, arguments.quiet());
   options.progress = std::ref(bar);
   Model model = load_and_follow(arguments, options);
   report(arguments, "%s", plan_text(model.plan).c_str());
   return model;
+}
+
+void check_fits(const std::vector<TokenId>& prompt, std::int64_t answer, const Model& model) {
+  check_prompt(prompt, model.config.vocabulary);
+  const std::int64_t context = model.plan.max_context;
+  if (std::ssize(prompt) + answer <= context) return;
+  throw RequestError("the prompt has " + std::to_string(prompt.size()) + " tokens, and " +
+                     (answer > 0 ? "prompt and answer together" : "a prompt") + " at most " + std::to_string(context) +
+                     " tokens: shorten it" +
+                     (context < model.config.max_context ? ", or take a larger --max-context" : ""));
 }
 
 Sampling sampling_from(const Arguments& arguments, const GenerationConfig& generation) {

@@ -1,9 +1,11 @@
 // What the commands that run a model share: opening it by the common options, sampling options, progress.
 #pragma once
 #include <chrono>
-#include <cstdio>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "command.hpp"
 #include "mortar/mortar.hpp"
@@ -11,9 +13,21 @@
 
 namespace mortar::cli {
 
-/// Loads the model of the first positional argument for `batch` sequences (--batch-size wins) and shows the memory plan
-/// and the progress on standard error. A process of rank 1 or later does not return from it (processes.hpp).
-Model open_model(const Arguments& arguments, std::int64_t batch, std::int64_t prefill_tokens = kDefaultPrefill);
+/// What a command wants of its model.
+struct Opening {
+  std::int64_t batch = 1;  ///< sequences; --batch-size wins
+  std::int64_t prefill_tokens = kDefaultPrefill;
+  TokenizerFile tokenizer = TokenizerFile::Needed;
+  /// Called with all of the model but its weights (ModelOptions::before_weights): the command finds here what is wrong
+  /// with its options and inputs for this model. In one of several processes.
+  std::function<void(const Model&)> before_weights = {};
+};
+/// Loads the model of the first positional argument and shows the memory plan and the progress on standard error. A
+/// process of rank 1 or later does not return from it (processes.hpp).
+Model open_model(const Arguments& arguments, const Opening& opening);
+/// Throws RequestError unless the prompt's ids are of the model's vocabulary and fit into the context with `answer`
+/// tokens behind them.
+void check_fits(const std::vector<TokenId>& prompt, std::int64_t answer, const Model& model);
 /// What the common options say; warnings go to standard error. Throws UsageError for wrong values. `arguments` must
 /// outlive the result.
 ModelOptions model_options(const Arguments& arguments, std::int64_t batch);

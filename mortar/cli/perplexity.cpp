@@ -14,14 +14,23 @@ int run(const Arguments& arguments) {
   const std::string path = arguments.text("--file");
   const std::int64_t context = arguments.integer("--context", 2, 1 << 30);
   const std::string text = read_input(path);
-  Model model = open_model(arguments, 1);
-  if (!model.tokenizer) throw RequestError("perplexity needs the model's tokenizer.json");
-  const std::vector<TokenId> ids = model.tokenizer->encode(text, AddedTokens::AsText);
-  const std::vector<TokenId> beginning = model.tokenizer->beginning();  // of each window; not scored
-  const std::int64_t before = std::ssize(beginning), window = std::min(context, model.plan.max_context) - before;
-  if (window < 2) throw RequestError("perplexity needs a context of at least two tokens: take a larger --max-context");
-  if (ids.size() < 2) throw RequestError(path + ": expected at least two tokens, found " + std::to_string(ids.size()));
-  Engine engine(std::move(model), {.max_batch = 1, .prefix_cache = false, .strict = arguments.flag("--strict")});
+  const EngineOptions options{.max_batch = 1, .prefix_cache = false, .strict = arguments.flag("--strict")};
+  std::vector<TokenId> ids, beginning;  // beginning: of each window; not scored
+  std::int64_t before = 0, window = 0;
+  Opening opening;
+  opening.before_weights = [&](const Model& model) {
+    check(options, model);
+    if (!model.tokenizer) throw RequestError("perplexity needs the model's tokenizer.json");
+    ids = model.tokenizer->encode(text, AddedTokens::AsText);
+    beginning = model.tokenizer->beginning();
+    before = std::ssize(beginning), window = std::min(context, model.plan.max_context) - before;
+    if (window < 2)
+      throw RequestError("perplexity needs a context of at least two tokens: take a larger --max-context");
+    if (ids.size() < 2)
+      throw RequestError(path + ": expected at least two tokens, found " + std::to_string(ids.size()));
+    check_prompt(ids, model.config.vocabulary);
+  };
+  Engine engine(open_model(arguments, opening), options);
   double sum = 0;
   std::int64_t scored = 0;
   for (std::int64_t first = 0; first + 1 < std::ssize(ids); first += window) {

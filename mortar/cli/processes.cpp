@@ -46,7 +46,7 @@ Model load_and_follow(const Arguments& arguments, ModelOptions options) {
   // So that nothing asks for another one. Of several processes, each one's GPU is known when it has joined.
   if (options.device && (cpu || process.size == 1)) tessera::set_default_device(*options.device);
   if (process.size > 1) options.meshes = {join_group(arguments, options, process)};
-  if (process.rank > 0) options.progress = {}, options.warning = {};
+  if (process.rank > 0) options.progress = {}, options.warning = {}, options.before_weights = {};
   Model model = load(arguments.positional(0), options);
   options.meshes.clear();
   if (process.rank == 0) return model;

@@ -27,6 +27,7 @@ void put(std::FILE* file, std::string_view text) {
 
 void report(const Arguments& arguments, const char* format, ...) {
   if (arguments.quiet()) return;
+  (void)std::fflush(stdout);  // what was printed before stands before it, where both go to one file
   std::va_list values;
   va_start(values, format);
   std::vfprintf(stderr, format, values);

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <thread>
 
@@ -148,6 +147,7 @@ void warm_up(Engine& engine, const Arguments& arguments) {
 Engine open_engine(const Arguments& arguments) {
   ModelOptions options = model_options(arguments, 1);
   options.max_batch = 1;
+  options.before_weights = [&arguments](const Model& model) { check(engine_options(arguments, model), model); };
   ProgressBar bar(stderr, arguments.quiet());
   options.progress = [&bar](const LoadProgress& progress) {
     if (endings > 0) throw Interrupted();
@@ -171,8 +171,6 @@ void raise_file_limit() {
 }
 
 int run(const Arguments& arguments) {
-  if (const char* port = std::getenv("MORTAR_PORT"); port != nullptr && is_service_address(port))
-    report(arguments, "mortar serve: MORTAR_PORT is %s, which Kubernetes makes of a Service: it is ignored\n", port);
   ServerOptions options = server_options(arguments);
   if (is_follower()) {
     // A launcher may send signals to all processes: rank 0 gives the last answers first, for which it needs this one.

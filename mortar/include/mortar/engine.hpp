@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -108,6 +109,12 @@ struct EngineOptions {
   std::int64_t max_queue = 0;         ///< requests that may wait to begin; 0: any number
   std::int64_t max_queue_tokens = 0;  ///< tokens of their prompts together; 0: any number
 };
+
+/// Throws RequestError for options that are out of range, or that the model cannot have, as Engine's constructor does.
+/// The model needs no weights yet.
+void check(const EngineOptions& options, const Model& model);
+/// Throws RequestError unless `ids` are a prompt: at least one, all from 0 to `vocabulary` - 1.
+void check_prompt(std::span<const TokenId> ids, std::int64_t vocabulary);
 
 struct EngineStats {
   std::int64_t prompt_tokens = 0, cached_tokens = 0;  ///< computed; found in the prefix cache

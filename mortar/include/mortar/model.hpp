@@ -32,7 +32,7 @@ struct Model {
   std::string folder;
   ModelSpec config;  ///< as the files have the model (Checkpoint::verify)
   GenerationConfig generation;
-  std::optional<Tokenizer> tokenizer;               ///< none with random weights in a folder without tokenizer.json
+  std::optional<Tokenizer> tokenizer;               ///< none where ModelOptions::tokenizer and the folder say so
   Weights weights;                                  ///< empty if there are parts
   tessera::Device device = tessera::Device::cpu();  ///< of this process's first rank
   std::vector<ModelPart> parts;                     ///< of this process's ranks, in order; none: one device has all
@@ -41,6 +41,13 @@ struct Model {
   bool exact = false;  ///< ModelOptions::exact
   MemoryPlan plan;     ///< of each rank: the context and batch that were planned for
   KvType kv_type = KvType::Bf16;
+};
+
+/// Whether load() reads tokenizer.json.
+enum class TokenizerFile : std::uint8_t {
+  Needed,   ///< a folder without it is a ModelError, unless the weights are random
+  IfThere,  ///< a model without it has ids and no text
+  Unread,
 };
 
 struct ModelOptions {
@@ -59,6 +66,10 @@ struct ModelOptions {
   /// The ranks, one local rank each, instead of tensor_parallel: all of them in this process (Mesh::threads()), or this
   /// process's one of a mesh of several processes (Mesh::from_environment()), which all load the same model.
   std::vector<tessera::Mesh> meshes = {};
+  TokenizerFile tokenizer = TokenizerFile::Needed;
+  /// Called before weights are loaded, with a model that has all but them: what its files and the memory plan rule out
+  /// is found at once instead of minutes later. What it throws ends load().
+  std::function<void(const Model&)> before_weights = {};
   OnWarning warning = {};  ///< called before weights are loaded, for each warning of Checkpoint::verify
 };
 

@@ -60,7 +60,7 @@ StartCall read_start(MessageReader& m) {
 }
 
 void put_row(MessageWriter& m, const RowPlan& row) {
-  m.put(row.first).put(row.wants_token).put(row.after);
+  m.put(row.first).put(row.wants_token).put(row.stored).put(row.after);
   for (const std::int32_t field : row.sampling) m.put(field);
   put_ids(m, row.ids);
   m.list(row.pages);
@@ -69,6 +69,7 @@ ReceivedRow read_row(MessageReader& m) {
   ReceivedRow row;
   row.plan.first = m.number<std::int64_t>();
   row.plan.wants_token = m.flag();
+  row.plan.stored = m.flag();
   row.plan.after = m.number<std::int32_t>();
   for (std::int32_t& field : row.plan.sampling) field = m.number<std::int32_t>();
   row.ids = m.list<TokenId>();

@@ -33,7 +33,7 @@ const char* name_of(FinishReason reason) noexcept {
   return "failed";
 }
 
-EngineOptions Engine::State::checked(EngineOptions o, const Model& model) {
+void check(const EngineOptions& o, const Model& model) {
   if (o.strict && model.config.hidden > kMostStrictHidden)
     throw RequestError("strict: expected a model with a hidden size of at most " + std::to_string(kMostStrictHidden) +
                        ", found " + std::to_string(model.config.hidden));
@@ -57,7 +57,18 @@ EngineOptions Engine::State::checked(EngineOptions o, const Model& model) {
   at_least_0("max_queue", o.max_queue);
   at_least_0("max_queue_tokens", o.max_queue_tokens);
   at_least_0("kv_tokens", o.kv_tokens);
-  return o;
+}
+
+void check_prompt(std::span<const TokenId> ids, std::int64_t vocabulary) {
+  if (ids.empty()) reject("the prompt: expected at least one token, found none");
+  for (const TokenId id : ids)
+    if (id < 0 || id >= vocabulary)
+      reject("the prompt: expected ids from 0 to " + std::to_string(vocabulary - 1) + ", found " + std::to_string(id));
+}
+
+EngineOptions Engine::State::checked(const EngineOptions& options, const Model& model) {
+  check(options, model);
+  return options;
 }
 
 Engine::State::State(Model&& loaded, const EngineOptions& chosen)
@@ -125,17 +136,9 @@ std::string Engine::State::larger_context() const {
                                                 : "the model has no larger context";
 }
 
-void Engine::State::check_ids(const std::vector<TokenId>& ids) const {
-  if (ids.empty()) reject("the prompt: expected at least one token, found none");
-  for (const TokenId id : ids)
-    if (id < 0 || id >= model.config.vocabulary)
-      reject("the prompt: expected ids from 0 to " + std::to_string(model.config.vocabulary - 1) + ", found " +
-             std::to_string(id));
-}
-
 void Engine::State::check_request(const Request& r) const {
   const auto prompt = static_cast<std::int64_t>(r.ids.size());
-  check_ids(r.ids);
+  check_prompt(r.ids, model.config.vocabulary);
   if (r.max_tokens < 1) reject("max_tokens: expected at least 1, found " + std::to_string(r.max_tokens));
   if (prompt > max_context || r.max_tokens > max_context - prompt)
     reject("expected at most " + std::to_string(max_context) +
@@ -209,7 +212,7 @@ Engine& Engine::operator=(Engine&&) noexcept = default;
 
 void Engine::State::score(const std::vector<TokenId>& ids, const std::function<void(const RowPlan&)>& compute_chunk) {
   const Guard guard(*this);
-  check_ids(ids);
+  check_prompt(ids, model.config.vocabulary);
   const auto n = static_cast<std::int64_t>(ids.size());
   if (n > max_context)
     reject("expected at most " + std::to_string(max_context) + " tokens, found " + std::to_string(n) + ": " +

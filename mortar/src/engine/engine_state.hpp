@@ -55,7 +55,7 @@ struct Engine::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  static EngineOptions checked(EngineOptions o, const Model& model);
+  static EngineOptions checked(const EngineOptions& options, const Model& model);
   /// As many sequences of the planned context as the options say, if the memory suffices; else what it suffices for:
   /// sequences that need more give way to each other.
   std::int64_t page_count() const;
@@ -65,7 +65,6 @@ struct Engine::State {
 
   /// What to do for a larger context.
   std::string larger_context() const;
-  void check_ids(const std::vector<TokenId>& ids) const;
   void check_request(const Request& r) const;
   void check_restrictions(const Request& r) const;
   SubmissionPtr submission_of(Request request, OnToken on_token) const;

@@ -110,6 +110,7 @@ PackedStep::PackedStep(std::span<const RowPlan> rows, const StepShape& shape)
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t position = row.first + i;
       *part(at.positions + token + i) = static_cast<i32>(position);
+      if (row.stored) continue;  // its slot stays -1: nowhere
       *part(at.slots + token + i) =
           row.pages[static_cast<std::size_t>(position / kPage)] * kPage + static_cast<i32>(position % kPage);
     }

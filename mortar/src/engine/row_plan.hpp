@@ -17,6 +17,8 @@ struct RowPlan {
   std::int64_t first = 0;  ///< position of the first of them
   std::span<const PageId> pages;
   bool wants_token = false;  ///< the last of them is followed by a token to choose
+  /// Their keys and values are in the pages already, which others may read: they are not written again.
+  bool stored = false;
   /// If not -1, ids has one element that means nothing: the token is the one that the step before chooses for this one
   /// of its rows that want a token.
   std::int32_t after = -1;

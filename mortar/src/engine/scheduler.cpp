@@ -26,10 +26,11 @@ void Scheduler::add(Submission& submission) {
   }
 }
 
-/// Pages of earlier sequences that begin in the same way. At least one token is left to compute.
+/// Pages of earlier sequences that begin in the same way. If they have all tokens, the last one is computed for its
+/// logits, and not stored again.
 void Scheduler::take_cached_pages(Sequence& s) {
   if (!shares_pages(s)) return;
-  while (s.known() - s.computed > kPage) {
+  while (s.known() - s.computed >= kPage) {
     const Contents before = s.contents.empty() ? 0 : s.contents.back();
     const auto found = pages_.find(before, s.tokens(s.computed, kPage), s.submission->scope);
     if (!found) break;
@@ -37,6 +38,7 @@ void Scheduler::take_cached_pages(Sequence& s) {
     s.contents.push_back(found->contents);
     s.computed += kPage;
   }
+  s.computed = std::min(s.computed, s.known() - 1);
 }
 
 /// Pages that stay free when another sequence begins: one for each that runs and will need one.
@@ -260,6 +262,7 @@ void Scheduler::plan_prompts(StepPlan& plan, const Budget& of_step) const {
     row.ids = s.tokens(row.first, part.tokens);
     row.pages = std::span(s.pages).first(static_cast<std::size_t>(pages_for(row.first + part.tokens)));
     row.wants_token = row.first + part.tokens == s.known();
+    row.stored = s.next_is_stored();
     row.sampling = s.options();
     plan.rows.push_back(row);
     plan.chosen.push_back(*part.sequence);
@@ -274,6 +277,7 @@ void Scheduler::plan_answers(StepPlan& plan) const {
     row.first = s->reached();
     row.pages = s->pages;
     row.wants_token = true;
+    row.stored = s->next_is_stored();
     row.after = s->pending > 0 ? s->place : -1;
     row.sampling = s->options();
     plan.rows.push_back(row);

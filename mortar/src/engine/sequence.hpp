@@ -58,6 +58,10 @@ struct Sequence {
         .subrange(static_cast<std::size_t>(position), static_cast<std::size_t>(count));
   }
 
+  /// Whether the keys and values of the next token to compute are in a page that was found: it is computed for its
+  /// logits alone.
+  bool next_is_stored() const { return reached() < std::ssize(contents) * kPage; }
+
   // As it will be when the steps that have been launched have ended.
 
   std::int64_t length() const { return known() + pending; }

@@ -139,7 +139,9 @@ Model load_ranks(const std::string& folder, const ModelOptions& options, Model m
     files.emplace(folder);
     model.config = files->verify(model.config, options.warning);
   }
-  if (!options.random_weights || std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
+  const bool needed = options.tokenizer == TokenizerFile::Needed && !options.random_weights;
+  if (options.tokenizer != TokenizerFile::Unread &&
+      (needed || std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json")))
     model.tokenizer = Tokenizer::load(folder);
   if (model.generation.eos_ids.empty() && model.tokenizer) find_end_of_answers(model, options.warning);
   if (model.device.kind() == tessera::DeviceKind::Cuda)
@@ -169,6 +171,7 @@ Model load_ranks(const std::string& folder, const ModelOptions& options, Model m
     const tessera::mesh::Step step(model.messages->mesh());  // all have read what they need in the limit of time
     check_agreement(*model.messages, properties_of(folder, options, files ? &*files : nullptr));
   }
+  if (options.before_weights) options.before_weights(model);
   const auto weights_of = [&](tessera::Device device, const LoadOptions& how) {
     return files ? load_weights(model.config, *files, device, how)
                  : random_weights(model.config, *options.random_weights, device, how);

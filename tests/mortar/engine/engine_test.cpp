@@ -118,6 +118,35 @@ TEST(MortarEngine, PrefixCacheGivesTheSameTokens) {
   EXPECT_EQ(plain.stats().cached_tokens, 0);
 }
 
+// The last page is full and in the cache: only its last token is computed again, for its logits, beside a sequence that
+// reads the page as well.
+TEST(MortarEngine, APromptOfWholePagesIsComputedOnce) {
+  for (const char* model : {"dense-untied", "moe"}) {
+    Engine cached(load_test_model(model, 256, 2), {.max_batch = 2, .batch_invariant = true});
+    Engine plain(load_test_model(model, 256, 2), {.max_batch = 2, .prefix_cache = false, .batch_invariant = true});
+    for (const std::size_t pages : {1, 3}) {
+      Request r = some_request(pages * kPage, 30, 11 + static_cast<std::uint32_t>(pages));
+      r.logprobs = 2;
+      const Heard expected = answer(plain, r);
+      EXPECT_EQ(answer(cached, r).ids, expected.ids);
+      const EngineStats before = cached.stats();
+      Heard first, second;
+      cached.submit(r, first.listener());
+      cached.step();
+      cached.submit(r, second.listener());
+      cached.run();
+      EXPECT_EQ(cached.stats().prompt_tokens - before.prompt_tokens, 2) << "one for each of them";
+      EXPECT_EQ(cached.stats().cached_tokens - before.cached_tokens, 2 * (static_cast<std::int64_t>(pages) * kPage - 1));
+      for (const Heard* heard : {&first, &second}) {
+        EXPECT_EQ(heard->ids, expected.ids);
+        ASSERT_EQ(heard->tokens.size(), expected.tokens.size());
+        for (std::size_t i = 0; i < expected.tokens.size(); ++i)
+          EXPECT_EQ(heard->tokens[i].chosen->logprob, expected.tokens[i].chosen->logprob) << "token " << i;
+      }
+    }
+  }
+}
+
 // Steps with log-probabilities are launched one after the other, others before the tokens of the last are known.
 TEST(MortarEngine, StepsThatAreLaunchedAheadChangeNothing) {
   std::mt19937 random(5);

@@ -36,6 +36,7 @@ Rows random_rows(std::mt19937& random, std::size_t prompts, std::size_t answers)
     rows.pages[r].resize(static_cast<std::size_t>((plan.first + std::ssize(rows.ids[r]) + kPage - 1) / kPage));
     for (PageId& page : rows.pages[r]) page = static_cast<PageId>(1 + random() % 1000);
     plan.wants_token = r >= prompts || random() % 2 == 0;
+    plan.stored = random() % 4 == 0;
     for (std::size_t i = 0; i < plan.sampling.size(); ++i) plan.sampling[i] = static_cast<i32>(random() % 1000);
     plan.ids = rows.ids[r];
     plan.pages = rows.pages[r];
@@ -90,8 +91,8 @@ void expect_holds(const Rows& rows, const Seen& s) {
       const std::int64_t position = row.first + i;
       EXPECT_EQ(at(s.ids, token + i), row.ids[static_cast<std::size_t>(i)]);
       EXPECT_EQ(at(s.positions, token + i), position);
-      EXPECT_EQ(at(s.slots, token + i),
-                row.pages[static_cast<std::size_t>(position / kPage)] * kPage + position % kPage);
+      const auto page = static_cast<std::size_t>(position / kPage);
+      EXPECT_EQ(at(s.slots, token + i), row.stored ? -1 : row.pages[page] * kPage + position % kPage);
       if (!prompt) continue;
       EXPECT_EQ(at(s.tile_rows, (token + i) / tile), index);
       EXPECT_EQ(at(s.tile_positions, (token + i) / tile), row.first + i / tile * tile);

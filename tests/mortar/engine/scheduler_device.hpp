@@ -130,6 +130,7 @@ class Device {
     for (std::size_t r = 0; r < step.plan.rows.size(); ++r) {
       const RowPlan& row = step.plan.rows[r];
       if (r < step.plan.prompts) prompts += std::ssize(row.ids);
+      if (!row.stored) expect_own_pages(row, *step.plan.chosen[r]);
       std::uint64_t hash = row.first == 0 ? 0 : at(row, row.first - 1);
       for (std::size_t i = 0; i < row.ids.size(); ++i) {
         TokenId id = row.ids[i];
@@ -137,7 +138,10 @@ class Device {
           ASSERT_TRUE(before != nullptr && row.ids.size() == 1);
           id = before->tokens.at(static_cast<std::size_t>(row.after));
         }
-        hash = at(row, row.first + static_cast<std::int64_t>(i)) = hash_of(hash, id);
+        hash = hash_of(hash, id);
+        std::uint64_t& place = at(row, row.first + static_cast<std::int64_t>(i));
+        if (row.stored) EXPECT_EQ(place, hash) << "what is said to be stored";
+        place = hash;
       }
       if (row.wants_token) step.tokens.push_back(token_after(hash, step.plan.chosen[r]->seed));
     }
@@ -174,6 +178,14 @@ class Device {
     EXPECT_LE(std::ssize(scheduler.running()), options_.max_batch);
     EXPECT_EQ(std::ssize(held) + scheduler.pages().free(), options_.pages);
     EXPECT_LE(scheduler.pages().cached(), scheduler.pages().free());
+  }
+
+  /// The pages that a row writes: no other sequence reads them.
+  void expect_own_pages(const RowPlan& row, const Sequence& s) {
+    for (std::int64_t page = row.first / kPage; page < pages_for(row.first + std::ssize(row.ids)); ++page)
+      for (const SequencePtr& other : scheduler.running())
+        if (other.get() != &s)
+          EXPECT_EQ(std::ranges::count(other->pages, row.pages[static_cast<std::size_t>(page)]), 0);
   }
 
   std::uint64_t& at(const RowPlan& row, std::int64_t position) {

@@ -283,6 +283,29 @@ TEST(MortarScheduler, FewAnswersWaitForManyPrompts) {
   EXPECT_EQ(tokens, 512);
 }
 
+/// The tokens of prompts that are computed for a request.
+std::int64_t computed_tokens(Device& device, const Request& request) {
+  device.plans.clear();
+  device.submit(request);
+  while (device.step()) {}
+  std::int64_t tokens = 0;
+  for (const StepPlan& plan : device.plans)
+    for (std::size_t r = 0; r < plan.prompts; ++r) tokens += std::ssize(plan.rows[r].ids);
+  return tokens;
+}
+
+TEST(MortarScheduler, APromptThatIsKnownComputesItsLastToken) {
+  for (const std::int64_t pages : {1, 2, 5}) {
+    Device device({.pages = 32});
+    const auto tokens = static_cast<std::size_t>(pages * kPage);
+    EXPECT_EQ(computed_tokens(device, request_of(tokens, 3)), pages * kPage);
+    EXPECT_EQ(computed_tokens(device, request_of(tokens, 3)), 1);
+    EXPECT_EQ(device.all.back()->choices[0].timings.cached_tokens, pages * kPage - 1);
+    EXPECT_EQ(computed_tokens(device, request_of(tokens + 1, 3)), 1) << "its token is behind the pages";
+    EXPECT_EQ(computed_tokens(device, request_of(tokens - 1, 3)), kPage - 1) << "its last page is not full";
+  }
+}
+
 TEST(MortarScheduler, SaltsKeepPagesApart) {
   Device device({.pages = 32});
   const auto cached = [&](const std::string& salt) {

@@ -402,7 +402,7 @@ std::vector<std::byte> some_launch() {
   std::vector<RowPlan> rows(2);
   rows[0] = {.ids = TokenRange(first, second), .first = 9, .pages = pages, .wants_token = true};
   rows[0].sampling[kSlot] = 3;
-  rows[1] = {.ids = second, .first = 70, .pages = pages, .wants_token = true, .after = 1};
+  rows[1] = {.ids = second, .first = 70, .pages = pages, .wants_token = true, .stored = true, .after = 1};
   StepRequest request;
   request.rows = rows, request.prompts = 1, request.scores = 4, request.penalised = true, request.how.counted = true;
   return message_of_launch(8, 7, request).bytes();
@@ -428,6 +428,7 @@ TEST(MortarMessages, ALaunchArrivesAsItWas) {
   EXPECT_EQ(row.pages[1], 5);
   EXPECT_EQ(call.request.rows[1].after, 1);
   EXPECT_TRUE(call.request.rows[1].wants_token);
+  EXPECT_TRUE(call.request.rows[1].stored && !row.stored);
 }
 
 TEST(MortarMessages, AStartArrivesAsItWas) {

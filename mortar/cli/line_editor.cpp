@@ -6,6 +6,7 @@
 #include <histedit.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <cwchar>
 #include <string_view>
 
 #include "interrupt.hpp"
@@ -111,6 +113,8 @@ class Editor final : public LineReader {
   static unsigned char paste(EditLine* line, wint_t);
   int next(wchar_t* c);
   void wait();
+  int row_of_cursor(int columns) const;
+  void redraw();
   void bind(const wchar_t* keys, const wchar_t* function) { el_wset(line_, EL_BIND, keys, function, nullptr); }
   void load_history();
   void handle(int signal, void (*handler)(int), struct sigaction* before);
@@ -226,6 +230,36 @@ void Editor::wait() {
     ended_ = true;
 }
 
+/// How many rows below that of the prompt the cursor is, in a window of so many columns.
+int Editor::row_of_cursor(int columns) const {
+  const LineInfoW* line = el_wline(line_);
+  std::wstring shown = prompt_;
+  shown.append(line->buffer, line->cursor);
+  int row = 0, column = 0;
+  for (const wchar_t c : shown) {
+    constexpr int kTab = 8;
+    if (c == L'\n') {
+      ++row, column = 0;
+      continue;
+    }
+    const int own = ::wcwidth(c), width = c == L'\t' ? kTab - column % kTab : own < 0 ? 2 : own;  // "^A"
+    if (column + width > columns) ++row, column = 0;
+    column += width;
+  }
+  return column >= columns ? row + 1 : row;
+}
+
+/// After a change of the window's size. Terminals wrap what they show anew, so the prompt is where it would be now.
+void Editor::redraw() {
+  winsize size{};
+  const int columns = ::ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  if (const int rows = row_of_cursor(columns); rows > 0) std::fprintf(output_, "\033[%dA", rows);
+  std::fputs("\r\033[J", output_);
+  std::fflush(output_);
+  el_resize(line_);
+  el_wset(line_, EL_REFRESH);
+}
+
 /// A character of the terminal: 1; 0 at the end of the input; -1 after Ctrl-C.
 int Editor::next(wchar_t* c) {
   for (;;) {
@@ -237,13 +271,10 @@ int Editor::next(wchar_t* c) {
     if (continued.exchange(false)) {  // in the modes of the shell
       el_wset(line_, EL_PREP_TERM, 0);
       el_wset(line_, EL_PREP_TERM, 1);
-      std::fputs(kPastesOn, output_);
+      std::fprintf(output_, "\r%s", kPastesOn);
       el_wset(line_, EL_REFRESH);
     }
-    if (resized.exchange(false)) {
-      el_resize(line_);
-      el_wset(line_, EL_REFRESH);
-    }
+    if (resized.exchange(false)) redraw();
     if (!bytes_.empty()) {
       const auto [code, size] = decode(bytes_);
       if (size > 0 || ended_) {
@@ -282,8 +313,8 @@ unsigned char Editor::paste(EditLine* line, wint_t) {
 
 std::optional<std::string> Editor::read(const char* prompt) {
   prompt_ = widen(options_.prompts ? prompt : "");
-  resized = true;  // the window may have changed during the answer
-  continued = false;
+  resized = continued = false;
+  el_resize(line_);  // the window may have changed during the answer
   tcgetattr(STDIN_FILENO, &reset_.modes);
   set_terminal_reset(&reset_);
   std::fflush(stdout);

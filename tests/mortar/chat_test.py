@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`mortar chat` in a pseudo terminal: editing, history, pastes, Ctrl-C, Ctrl-D, the window's size, its commands.
 
-usage: chat_test.py MORTAR MODELS [editor|plain]
+usage: chat_test.py MORTAR MODELS [editor|plain [Chat.TEST ...]]
 
 editor: the program is built with libedit (the default); plain: without, where only what a terminal cuts is tested.
 """
@@ -49,7 +49,7 @@ class Chat(unittest.TestCase):
         words = words or ("--greedy", "--max-tokens", 4)
         terminal = Terminal([MORTAR, "chat", self.model, "--max-context", 20000, *words], self.variables(**env or {}), output=self.output, **how)
         self.addCleanup(terminal.close)
-        terminal.expect("\n> ")
+        terminal.expect("> ")
         terminal.forget()
         return terminal
 
@@ -57,8 +57,7 @@ class Chat(unittest.TestCase):
         """A message, and its answer."""
         terminal.forget()
         terminal.send(keys + "\r")
-        terminal.expect("tok/s")
-        terminal.expect("> ")
+        terminal.expect_match(r"tok/s[^\n]*\]\r\n(?:\033\[\?2004h)?> ")
 
     def expect_messages(self, terminal, *messages):
         """The answers are those that the messages get through a pipe."""
@@ -153,8 +152,7 @@ class Chat(unittest.TestCase):
             terminal.read(0.05)
         self.assertTrue(terminal.modes()[3] & ICANON)
         terminal.send("\x03")
-        terminal.expect(", stopped]")
-        terminal.expect("> ")
+        terminal.expect_match(r", stopped\]\r\n\033\[\?2004h> ")
         terminal.send("some")
         terminal.expect("some")
         terminal.forget()
@@ -238,7 +236,7 @@ class Chat(unittest.TestCase):
         self.assertIn(", cut: the answer has all tokens of --max-tokens]", terminal.seen)
         terminal = Terminal([MORTAR, "chat", self.model, "--max-context", 64, "--ignore-eos"], self.variables(), output=self.output)
         self.addCleanup(terminal.close)
-        terminal.expect("\n> ")
+        terminal.expect("> ")
         self.say(terminal, "question")
         self.assertIn(", cut: the context of 64 tokens is full; /clear begins a new conversation]", terminal.seen)
 
@@ -248,7 +246,6 @@ class Chat(unittest.TestCase):
         terminal.send("the sum " * 700 + "\r")
         terminal.expect("expected a line of less than 4095 bytes")
         self.assertNotIn("tok/s", terminal.seen)
-        terminal.expect("> ")
         self.say(terminal, "question")
         self.expect_messages(terminal, "question")
 
@@ -256,4 +253,4 @@ class Chat(unittest.TestCase):
 if __name__ == "__main__":
     MORTAR, MODELS = sys.argv[1], pathlib.Path(sys.argv[2])
     EDITOR = sys.argv[3:4] != ["plain"]
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -157,6 +157,12 @@ class Terminal:
             assert time.monotonic() < end, f"expected {text!r}, found {self.seen!r}"
             self.read(0.05)
 
+    def expect_match(self, pattern, limit=60):
+        end = time.monotonic() + limit
+        while not re.search(pattern, self.seen):
+            assert time.monotonic() < end, f"expected {pattern!r}, found {self.seen!r}"
+            self.read(0.05)
+
     def forget(self):
         self.read(0.05)
         self.seen = ""

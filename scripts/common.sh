@@ -46,6 +46,7 @@ need_to_build() {
   need nlohmann-json3-dev nlohmann/json.hpp
   need libboost-dev boost/asio.hpp boost/beast/http.hpp
   need libssl-dev openssl/ssl.h
+  need libedit-dev histedit.h
 }
 
 # The compiler for 64-bit ARM, an emulator that runs its programs, and GoogleTest's sources, which are compiled for it.

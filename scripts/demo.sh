@@ -71,11 +71,10 @@ printf '%s\n' "example|size|max error|ms|" "${rows[@]}" | awk -F'|' '
     }
   }'
 echo
-# Mortar: a small model with random weights, so the text means nothing.
-say "an answer of the small Qwen3 model of the tests"
+say "an answer of the small Qwen3 model of the tests. Its weights are random: the text means nothing"
 if [ ! -x build/demo/mortar/mortar ] ||
   ! build/demo/mortar/mortar generate tests/mortar/data/models/dense-untied --prompt "What is a tile?" --max-tokens 40 --max-context 256 --seed 1; then
   failures+=("mortar")
 fi
 [ ${#failures[@]} -eq 0 ] || die "failed: ${failures[*]}. Their output is in build/demo/<name>.log"
-echo "All examples agree with their references, and Mortar answered. The build took $build_seconds s of processor time."
+echo "All examples agree with their references, and Mortar answered (with a model of random weights, so its text means nothing). The build took $build_seconds s of processor time."

@@ -17,6 +17,7 @@ mortar=$(readlink -f "$1") out=${2:-.}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 mkdir -p "$out"
 failed=0
+export -n MORTAR_BENCH_DEVICE  # which is none of the program's variables
 
 bench() {  # <model> <options>
   local model=$1

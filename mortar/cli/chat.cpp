@@ -48,11 +48,12 @@ std::string chat_commands() {
     name.resize(8, ' ');
     text += "  " + name + c.help + "\n";
   }
-  return text + "A line that ends with \\ goes on in the next one. A message that begins with / has a space before it.\n";
+  return text +
+         "A line that ends with \\ goes on in the next one. A message that begins with / has a space before it.\n";
 }
 
-/// The first word of a message if it looks like a command: a slash and letters, as "/clear", but no path ("/etc/hosts"),
-/// and none of the words by which Qwen3 is told whether to think. Empty: it is none.
+/// The first word of a message if it looks like a command: a slash and letters, as "/clear", but no path
+/// ("/etc/hosts"), and none of the words by which Qwen3 is told whether to think. Empty: it is none.
 std::string command_word(const std::string& message) {
   const std::string word = message.substr(0, message.find_first_of(" \t\n"));
   const bool letters = word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-", 1) == word.npos;
@@ -63,13 +64,13 @@ std::string command_word(const std::string& message) {
 /// Why an answer whose length has ended it is as long as it is.
 std::string cut_text(std::int64_t tokens, std::int64_t room, const MemoryPlan& plan) {
   if (tokens < room) return "cut: the answer has all tokens of --max-tokens";
-  return "cut: the context of " + std::to_string(plan.max_context) + " tokens is full; /clear begins a new conversation";
+  return "cut: the context of " + std::to_string(plan.max_context) +
+         " tokens is full; /clear begins a new conversation";
 }
 
 class Chat {
  public:
-  explicit Chat(const Arguments& arguments)
-      : arguments_(arguments), engine_(open_engine(arguments, template_)) {
+  explicit Chat(const Arguments& arguments) : arguments_(arguments), engine_(open_engine(arguments, template_)) {
     if (arguments.has("--system")) messages_.push_back({"system", arguments.text("--system")});
     first_ = messages_.size();
   }
@@ -90,9 +91,7 @@ class Chat {
     return Engine(open_model(arguments, opening), options);
   }
   /// The tokens that the context has behind the prompt.
-  std::int64_t room(const Request& request) const {
-    return engine_.model().plan.max_context - std::ssize(request.ids);
-  }
+  std::int64_t room(const Request& request) const { return engine_.model().plan.max_context - std::ssize(request.ids); }
   Request request() const;
 
   const Arguments& arguments_;
@@ -177,8 +176,7 @@ bool is_answered_here(const std::string& message) {
   if (word.empty()) return false;
   std::vector<std::string> names;
   for (const ChatCommand& c : kChatCommands) names.emplace_back(c.name);
-  if (word != "/help")
-    put(stderr, "mortar chat: unknown command " + word + did_you_mean(word, names) + "\n");
+  if (word != "/help") put(stderr, "mortar chat: unknown command " + word + did_you_mean(word, names) + "\n");
   put(stderr, chat_commands());
   return true;
 }

@@ -18,7 +18,8 @@ std::size_t edits_between(std::string_view a, std::string_view b) {
         continue;
       }
       d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
   }
   return d[a.size()][b.size()];
@@ -31,14 +32,18 @@ std::string_view without_dashes(std::string_view word) {
 
 }  // namespace
 
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& names, std::string_view beginning) {
   constexpr std::size_t kLongest = 64, kBeginning = 3, kEach = 3;  // a wrong character in three is too much
-  word = without_dashes(word);
+  const auto rest = [&](std::string_view name) {
+    name = without_dashes(name);
+    return name.starts_with(beginning) ? name.substr(beginning.size()) : name;
+  };
+  word = rest(word);
   if (word.size() > kLongest) return {};
   const std::string* best = nullptr;
   std::size_t least = word.size() / kEach + 1;
   for (const std::string& name : names) {
-    const std::string_view known = without_dashes(name);
+    const std::string_view known = rest(name);
     const bool begins = word.size() >= kBeginning && known.starts_with(word);
     if (const std::size_t d = begins ? 0 : edits_between(word, known); d < least) least = d, best = &name;
   }

@@ -59,7 +59,7 @@ std::vector<std::string> environment_notes(const std::vector<std::string>& known
     }
     if (std::ranges::find(known, name) != known.end()) continue;
     lines.push_back("warning: the environment has " + name + ", which is no option's variable" +
-                    did_you_mean(name, known));
+                    did_you_mean(name, known, kPrefix));
   }
   if (!of_service.empty())
     lines.push_back("ignored, because Kubernetes makes them for a Service, and they are no options: " + of_service);

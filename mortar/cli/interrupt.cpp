@@ -1,4 +1,5 @@
-// The handlers use nothing but strlen, write, tcsetattr, signal, raise, _exit and lock-free atomics, which are safe in a signal handler.
+// The handlers use nothing but strlen, write, tcsetattr, signal, raise, _exit and lock-free atomics, which are safe in
+// a signal handler.
 #include "interrupt.hpp"
 
 #include <signal.h>

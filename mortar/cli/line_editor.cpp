@@ -1,5 +1,6 @@
-// An editor of lines on the terminal, by libedit. Its own reading of characters is replaced: so that Ctrl-C and a change
-// of the window's size are heard at once, without its handlers of signals, which send signals to all of the group.
+// An editor of lines on the terminal, by libedit. Its own reading of characters is replaced: so that Ctrl-C and a
+// change of the window's size are heard at once, without its handlers of signals, which send signals to all of the
+// group.
 //
 // Everything is UTF-8, whatever the locale: terminals are.
 #include <fcntl.h>
@@ -16,8 +17,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <cwchar>
+#include <filesystem>
 #include <string_view>
 
 #include "interrupt.hpp"
@@ -43,7 +44,8 @@ void on_change(int signal) {
 
 wchar_t wide(char32_t c) { return static_cast<wchar_t>(c); }
 
-/// The character that `bytes` begin with, and how many of them it is: 0 if more are needed. What is not UTF-8 is U+FFFD.
+/// The character that `bytes` begin with, and how many of them it is: 0 if more are needed. What is not UTF-8 is
+/// U+FFFD.
 std::pair<char32_t, std::size_t> decode(std::string_view bytes) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   constexpr char32_t kWrong = 0xFFFD;
@@ -91,7 +93,9 @@ std::wstring widen(std::string_view text) {
 }
 
 /// The terminal that is written to: answers may go elsewhere. -1: none.
-int output_terminal() { return isatty(STDERR_FILENO) != 0 ? STDERR_FILENO : isatty(STDOUT_FILENO) != 0 ? STDOUT_FILENO : -1; }
+int output_terminal() {
+  return isatty(STDERR_FILENO) != 0 ? STDERR_FILENO : isatty(STDOUT_FILENO) != 0 ? STDOUT_FILENO : -1;
+}
 
 class Editor final : public LineReader {
  public:
@@ -128,7 +132,8 @@ class Editor final : public LineReader {
   bool ended_ = false;
   int pipe_[2] = {-1, -1};
   TerminalReset reset_;
-  struct sigaction resize_before_ {}, continue_before_{};
+  struct sigaction resize_before_ {
+  }, continue_before_{};
 };
 
 Editor::Editor(const LineReaderOptions& options)

@@ -10,7 +10,8 @@
 namespace mortar::cli {
 namespace THIS_FILE {
 
-/// A terminal collects a line in a buffer of 4096 bytes, its end included, and drops what does not fit (Linux, n_tty.c).
+/// A terminal collects a line in a buffer of 4096 bytes, its end included, and drops what does not fit (Linux,
+/// n_tty.c).
 constexpr std::size_t kCutByTerminal = 4095;
 
 class PlainReader final : public LineReader {

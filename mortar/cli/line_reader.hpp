@@ -20,8 +20,8 @@ struct LineReaderOptions {
   bool prompts = true;       ///< prompts are shown, where standard input is a terminal
   std::string history_file;  ///< of an editor; empty: what was typed is forgotten with the program
 };
-/// Of standard input: an editor where it is a terminal, and the program is built with libedit; else one that takes lines
-/// of any length, as far as a terminal passes them: one that it has cut is said, and not returned.
+/// Of standard input: an editor where it is a terminal, and the program is built with libedit; else one that takes
+/// lines of any length, as far as a terminal passes them: one that it has cut is said, and not returned.
 std::unique_ptr<LineReader> make_line_reader(const LineReaderOptions& options);
 
 /// Standard input with an editor; null if it is no terminal that can be edited on. In builds with libedit alone.

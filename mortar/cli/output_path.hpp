@@ -6,7 +6,8 @@
 
 namespace mortar::cli {
 
-/// The file behind symbolic links, which need not exist. (Tessera has its own for whole files, which is internal to it.)
+/// The file behind symbolic links, which need not exist. (Tessera has its own for whole files, which is internal to
+/// it.)
 std::filesystem::path link_target(std::filesystem::path path);
 
 /// What a path may be if it exists.

@@ -33,7 +33,7 @@ def check_dependencies(debs):
         expect(control(deb, "Version") == version(), f"{deb} has the version {control(deb, 'Version')}")
         depends = control(deb, "Depends")
         if name in ("tessera", "mortar"):  # as dpkg-shlibdeps reads them
-            for library in ("libc6", "libstdc++6", *(["libssl3"] if name == "mortar" else [])):
+            for library in ("libc6", "libstdc++6", *(["libssl3", "libedit2"] if name == "mortar" else [])):
                 expect(re.search(rf"(^|, ){re.escape(library)}(t64)? \(>=", depends), f"{name} depends on {depends}: {library} is missing")
     same = f"libtessera-dev (= {version()})"
     expect(same in control(debs["libmortar-dev"], "Depends"), f"libmortar-dev does not depend on {same}")

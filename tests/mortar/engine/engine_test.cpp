@@ -136,7 +136,8 @@ TEST(MortarEngine, APromptOfWholePagesIsComputedOnce) {
       cached.submit(r, second.listener());
       cached.run();
       EXPECT_EQ(cached.stats().prompt_tokens - before.prompt_tokens, 2) << "one for each of them";
-      EXPECT_EQ(cached.stats().cached_tokens - before.cached_tokens, 2 * (static_cast<std::int64_t>(pages) * kPage - 1));
+      EXPECT_EQ(cached.stats().cached_tokens - before.cached_tokens,
+                2 * (static_cast<std::int64_t>(pages) * kPage - 1));
       for (const Heard* heard : {&first, &second}) {
         EXPECT_EQ(heard->ids, expected.ids);
         ASSERT_EQ(heard->tokens.size(), expected.tokens.size());

@@ -119,6 +119,7 @@ class Editor final : public LineReader {
   void wait();
   int row_of_cursor(int columns) const;
   void redraw();
+  void keep_typed() const;
   void bind(const wchar_t* keys, const wchar_t* function) { el_wset(line_, EL_BIND, keys, function, nullptr); }
   void load_history();
   void handle(int signal, void (*handler)(int), struct sigaction* before);
@@ -166,6 +167,8 @@ Editor::Editor(const LineReaderOptions& options)
   handle(SIGWINCH, on_change, &resize_before_);
   handle(SIGCONT, on_change, &continue_before_);
   reset_.input = STDIN_FILENO, reset_.output = ::fileno(output_), reset_.text = kPastesOff;
+  tcgetattr(STDIN_FILENO, &reset_.modes);
+  set_terminal_reset(&reset_);
 }
 
 Editor::~Editor() {
@@ -174,6 +177,9 @@ Editor::~Editor() {
   ::sigaction(SIGWINCH, &resize_before_, nullptr);
   ::sigaction(SIGCONT, &continue_before_, nullptr);
   if (line_ != nullptr) el_end(line_);
+  tcsetattr(STDIN_FILENO, TCSADRAIN, &reset_.modes);
+  std::fputs(kPastesOff, output_);
+  std::fflush(output_);
   if (history_ != nullptr) history_wend(history_);
   for (const int file : pipe_)
     if (file >= 0) ::close(file);
@@ -316,25 +322,31 @@ unsigned char Editor::paste(EditLine* line, wint_t) {
   return el_winsertstr(line, clean.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
 }
 
+/// Between two lines, while an answer comes: what is typed or pasted waits for the next line, is not shown in the
+/// answer, and is not cut, as it would be in a terminal that collects lines. Ctrl-C and Ctrl-Z are signals as ever.
+void Editor::keep_typed() const {
+  termios modes = reset_.modes;
+  modes.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  modes.c_cc[VMIN] = 1, modes.c_cc[VTIME] = 0;
+  tcsetattr(STDIN_FILENO, TCSADRAIN, &modes);
+}
+
 std::optional<std::string> Editor::read(const char* prompt) {
   prompt_ = widen(options_.prompts ? prompt : "");
   resized = continued = false;
-  el_resize(line_);  // the window may have changed during the answer
-  tcgetattr(STDIN_FILENO, &reset_.modes);
-  set_terminal_reset(&reset_);
+  tcsetattr(STDIN_FILENO, TCSADRAIN, &reset_.modes);  // libedit makes its own of them
+  el_resize(line_);                                   // the window may have changed during the answer
   std::fflush(stdout);
   std::fputs(kPastesOn, output_);
   std::fflush(output_);
   int count = 0;
   const wchar_t* line = el_wgets(line_, &count);
-  std::fputs(kPastesOff, output_);
-  std::fflush(output_);
-  set_terminal_reset(nullptr);
   if (line == nullptr || count <= 0 || CtrlC::count() > 0) {
     std::fputs("\n", output_);  // the cursor is behind what was typed
     std::fflush(output_);
     return std::nullopt;
   }
+  keep_typed();
   std::wstring_view text(line, static_cast<std::size_t>(count));
   if (text.ends_with(L'\n')) text.remove_suffix(1);
   return narrow(text);

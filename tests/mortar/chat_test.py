@@ -145,12 +145,10 @@ class Chat(unittest.TestCase):
     @needs_editor
     def test_ctrl_c(self):
         terminal = self.chat("--ignore-eos")
-        before = terminal.modes()[3] & ICANON
-        self.assertFalse(before, "the editor reads single characters")
+        self.assertFalse(terminal.modes()[3] & ICANON, "the editor reads single characters")
         terminal.send("question\r")
         while not self.output.read_bytes():  # it answers
             terminal.read(0.05)
-        self.assertTrue(terminal.modes()[3] & ICANON)
         terminal.send("\x03")
         terminal.expect_match(r", stopped\]\r\n\033\[\?2004h> ")
         terminal.send("some")
@@ -160,6 +158,26 @@ class Chat(unittest.TestCase):
         self.assertEqual(terminal.wait(), 130)
         self.assertTrue(terminal.modes()[3] & ICANON)
         self.assertIn("\033[?2004l", terminal.seen)
+
+    @needs_editor
+    def test_what_is_typed_during_an_answer_is_the_next_message(self):
+        terminal = self.chat("--ignore-eos", "--max-tokens", 2000, "--greedy")
+        lines = "\r".join("the sum of the weights " * 5 for _ in range(60))
+        terminal.send("question\r")
+        while not self.output.read_bytes():  # it answers
+            terminal.read(0.05)
+        terminal.forget()
+        terminal.send(PASTE + lines[:2000])
+        terminal.read(0.2)
+        self.assertEqual(terminal.seen, "", "it goes on, and nothing of the next message stands in it")
+        terminal.send(lines[2000:] + PASTED + "\r")  # waits for the editor when the terminal is full
+        end = time.monotonic() + 60
+        while "weights" not in self.history.read_text() and time.monotonic() < end:
+            terminal.read(0.05)
+        terminal.close()
+        terminal = self.chat()
+        self.say(terminal, UP)
+        self.expect_messages(terminal, lines.replace("\r", "\n"))
 
     @needs_editor
     def test_signals_leave_the_terminal_as_it_was(self):

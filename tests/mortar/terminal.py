@@ -185,4 +185,7 @@ class Terminal:
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-        os.close(self.file)
+            self.pid = 0
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1

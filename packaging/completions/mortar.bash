@@ -17,7 +17,7 @@ _mortar() {
   esac
   case $command in
     bench) offered='--prompt-tokens --generate --context --batch --idle --repetitions --json --svg --fp8-activations --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
-    chat) offered='--max-tokens --greedy --temperature --top-k --top-p --min-p --repetition-penalty --presence-penalty --seed --stop --ignore-eos --think --no-think --system --strict --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
+    chat) offered='--no-history --max-tokens --greedy --temperature --top-k --top-p --min-p --repetition-penalty --presence-penalty --seed --stop --ignore-eos --think --no-think --system --strict --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
     generate) offered='--prompt --prompt-file --prompt-ids --raw --logprobs --json --max-tokens --greedy --temperature --top-k --top-p --min-p --repetition-penalty --presence-penalty --seed --stop --ignore-eos --think --no-think --system --strict --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
     info) offered='--json --memory --device --max-context --batch-size --kv-dtype --tensor-parallel --exact --random-weights --quiet --help' ;;
     load) offered='--model --concurrency --rate --requests --prompt-tokens --max-tokens --ignore-eos --conversations --seed --api-key --timeout --tls-ca --insecure --json --svg --quiet --help' ;;

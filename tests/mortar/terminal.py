@@ -116,8 +116,10 @@ class Terminal:
 
     def send(self, text):
         data = text.encode()
-        while data:  # a terminal takes 4095 bytes until they are read
-            if select.select([], [self.file], [], 60)[1]:
+        while data:  # a terminal takes 4095 bytes until they are read, and the program waits until it is read, too
+            readable, writable, _ = select.select([self.file], [self.file], [], 60)
+            assert readable or writable, "the program does not read"
+            if writable:
                 data = data[os.write(self.file, data[:1000]):]
             self.read(0)
 

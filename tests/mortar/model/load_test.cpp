@@ -208,6 +208,50 @@ TEST(MortarLoad, WhatTheCallbackThrowsEndsLoading) {
   EXPECT_NO_THROW((void)load_weights(model, checkpoint, Device::cpu()));
 }
 
+/// It sees all but the weights, and what it throws ends load() before they are read.
+TEST(MortarLoad, WhatIsCalledBeforeTheWeights) {
+  const std::string folder = test::test_model("dense-tied").string();
+  int calls = 0, progress = 0;
+  ModelOptions options;
+  options.device = Device::cpu(), options.max_context = 100;
+  options.progress = [&](const LoadProgress&) { ++progress; };
+  options.before_weights = [&](const Model& model) {
+    ++calls;
+    EXPECT_EQ(model.plan.max_context, 100);
+    EXPECT_TRUE(model.tokenizer && model.config.vocabulary > 0 && model.folder == folder);
+    EXPECT_EQ(progress, 0);
+    check({.prefill_tokens = 64}, model);
+    EXPECT_ERROR(RequestError, check({.fp8_activations = true}, model), "fp8_activations", "FP8 weights");
+  };
+  (void)load(folder, options);
+  EXPECT_EQ(calls, 1);
+  EXPECT_GT(progress, 0);
+  progress = 0;
+  options.before_weights = [](const Model&) { throw Stop{}; };
+  EXPECT_THROW((void)load(folder, options), Stop);
+  options.tensor_parallel = 2;
+  EXPECT_THROW((void)load(folder, options), Stop);
+  EXPECT_EQ(progress, 0);
+}
+
+TEST(MortarLoad, ATokenizerThatIsNotNeeded) {
+  const test::Folder folder("dense-tied");
+  ModelOptions options;
+  options.device = Device::cpu(), options.max_context = 100;
+  const auto has_tokenizer = [&](TokenizerFile file) {
+    options.tokenizer = file;
+    return load(folder.path().string(), options).tokenizer.has_value();
+  };
+  EXPECT_TRUE(has_tokenizer(TokenizerFile::Needed) && has_tokenizer(TokenizerFile::IfThere));
+  EXPECT_FALSE(has_tokenizer(TokenizerFile::Unread));
+  folder.write("tokenizer.json", "damaged");
+  EXPECT_ERROR(ModelError, (void)has_tokenizer(TokenizerFile::IfThere), "tokenizer.json");
+  EXPECT_FALSE(has_tokenizer(TokenizerFile::Unread));
+  std::filesystem::remove(folder.path() / "tokenizer.json");
+  EXPECT_FALSE(has_tokenizer(TokenizerFile::IfThere));
+  EXPECT_ERROR(ModelError, (void)has_tokenizer(TokenizerFile::Needed), "tokenizer.json");
+}
+
 /// A file that became shorter after it was verified.
 TEST(MortarLoad, AFileThatCannotBeReadAnyMore) {
   const test::Folder folder("dense-untied");

@@ -5,6 +5,7 @@ usage: chat_test.py MORTAR MODELS [editor|plain [Chat.TEST ...]]
 
 editor: the program is built with libedit (the default); plain: without, where only what a terminal cuts is tested.
 """
+import functools
 import json
 import os
 import pathlib
@@ -27,7 +28,12 @@ ICANON = termios.ICANON
 
 
 def needs_editor(test):
-    return unittest.skipUnless(EDITOR, "the program is built without an editor of lines")(test)
+    @functools.wraps(test)
+    def skips_without(self):
+        if not EDITOR:
+            self.skipTest("the program is built without an editor of lines")
+        test(self)
+    return skips_without
 
 
 class Chat(unittest.TestCase):

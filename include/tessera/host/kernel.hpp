@@ -275,11 +275,12 @@ template <class First, class... A>
 inline constexpr bool ends_with_place<First, A...> =
     std::is_same_v<std::remove_cvref_t<std::tuple_element_t<sizeof...(A), std::tuple<First, A...>>>, SourceLocation>;
 
+/// A constant, so that compilers explain it where it is used and not at the end of the file.
+template <class Params, class Args, class Numbers>
+inline constexpr bool explained_call = false;
 template <class... P, class... A, std::size_t... I>
-constexpr void explain_call(lang::TypeList<P...>, lang::TypeList<A...>, std::index_sequence<I...>) {
-  using Args = std::tuple<A...>;
-  (void)(explain_argument<static_cast<int>(I) + 1, lang::param_t<P>, std::tuple_element_t<I, Args>>() && ...);
-}
+inline constexpr bool explained_call<lang::TypeList<P...>, lang::TypeList<A...>, std::index_sequence<I...>> =
+    (explain_argument<static_cast<int>(I) + 1, lang::param_t<P>, std::tuple_element_t<I, std::tuple<A...>>>() && ...);
 
 template <auto K>
 inline constinit KernelRecord kernel_record{lang::kernel_body<K>};
@@ -394,7 +395,8 @@ class Kernel : public CallOperatorsOf<typename HostSpecs<lang::kernel_params<K>>
     static_assert(count == Params::size,
                   "wrong number of arguments: a launch takes one for each parameter of the kernel");
     if constexpr (count == Params::size) {
-      explain_call(Params{}, lang::TypeList<A...>{}, std::make_index_sequence<count>{});
+      constexpr bool explained = explained_call<Params, lang::TypeList<A...>, std::make_index_sequence<count>>;
+      (void)explained;
     }
     return NoOperation{};
   }

@@ -6,9 +6,12 @@
 //
 // The arguments of a scatter into a block's own piece are checked while compiling.
 #pragma once
+#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "tessera/lang/access.hpp"
+#include "tessera/lang/pad.hpp"
 #include "tessera/lang/shape.hpp"
 #include "tessera/lang/tile.hpp"
 
@@ -157,6 +160,54 @@ struct GatherCheck {
   static constexpr bool ok = axis_ok && is_position<Index> && line_ok && static_ok;
 };
 
+template <class X>
+inline constexpr bool is_padding = false;
+template <lang::PadKind K>
+inline constexpr bool is_padding<NamedPad<K>> = true;
+template <class V>
+inline constexpr bool is_padding<GivenPad<V>> = true;
+
+/// The arguments of gather(i, j, ..., padding): one index per axis, and a padding or none.
+template <int Rank, class... A>
+struct GatherArguments {
+  static constexpr int count = sizeof...(A);
+  static constexpr bool padded = [] {
+    const bool paddings[] = {false, is_padding<A>...};
+    return paddings[count];
+  }();
+  static_assert(
+      count - (padded ? 1 : 0) == Rank,
+      "gather takes one index per axis and then the padding, if any: gather(i, j, ..., pad(value)), or slices "
+      "along one axis: gather(axis<k>, index, pad(value))");
+  static_assert(
+      ((is_position<A> || is_padding<A>)&&...) || count - (padded ? 1 : 0) != Rank,
+      "an index of a gather must be an integer or a tile of integers: cast<i32>(index), and the padding, which "
+      "comes last, is written pad(value), pad::neg_inf, pad::pos_inf or pad::nan");
+  static constexpr bool ok = count - (padded ? 1 : 0) == Rank && ((is_position<A> || is_padding<A>)&&...);
+};
+
+/// gather(i, j, ..., padding) of a tensor or piece of T, which `load(positions, shape, padding, location)` loads from.
+template <class T, int Rank, class F, class... A>
+auto gathered(F load, const A&... arguments) {
+  using Arguments = GatherArguments<Rank, A...>;
+  if constexpr (Arguments::ok) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const auto all = std::tie(arguments...);
+      using All = std::tuple<A...>;
+      using Common = typename JointOf<typename ShapeOf<std::tuple_element_t<I, All>>::type...>::type;
+      static_assert(!std::is_void_v<Common>, "gather: the index tiles must broadcast to one shape");
+      using Result = IntsOf<std::conditional_t<std::is_void_v<Common>, Shape<>, Common>>;
+      const SourceLocation loc = lang::Tracer::current().location();
+      const ir::Value at[] = {position(std::get<I>(all), loc)...};
+      lang::PadSpec padding;
+      if constexpr (Arguments::padded) { padding = Padding<T>(std::get<Rank>(all)).spec(); }
+      return typename Result::template tile<T>(load(at, Result::span(), padding, loc));
+    }(std::make_index_sequence<Rank>{});
+  } else {
+    return *fake<void, Tile<T>>();
+  }
+}
+
 /// The most indices of one scatter. Every index is compared with the later ones, so that the last of equal indices
 /// wins; the assembler's time grows with the square (tileiras 13.5, sm_90: 1 s for 256 indices, 12 s for 1024, minutes
 /// for 4096).
@@ -221,10 +272,5 @@ struct ScatterArgument<T, true, X> {
       return Tile<T>(x).value();
   }
 };
-
-template <class X>
-inline constexpr bool is_axis = false;
-template <int A>
-inline constexpr bool is_axis<Axis<A>> = true;
 
 }  // namespace tessera::detail

@@ -40,7 +40,8 @@ constexpr bool store_ok() {
   } else {
     static_assert(
         never<X>,
-        "store takes a tile of the piece's shape; use full<T, extents...>(value) to store one value everywhere");
+        "store a tile of the piece's shape: full<T, extents...>(value) for one value everywhere, exp(t) where "
+        "std::exp(t) gave a number of the host");
     return false;
   }
 }
@@ -123,17 +124,16 @@ class Piece {
       return *static_cast<Slices*>(nullptr);
     }
   }
-  /// One element of the piece per index: one integer tile (or number) per axis, broadcast to a common shape. Outside
-  /// the piece reads zero.
-  template <class... I>
-    requires(sizeof...(I) == rank && (detail::is_position<I> && ...))
-  auto gather(const I&... index) const {
-    using Common = typename detail::JointOf<typename detail::ShapeOf<I>::type...>::type;
-    static_assert(!std::is_void_v<Common>, "gather: the index tiles must broadcast to one shape");
-    using Result = detail::IntsOf<std::conditional_t<std::is_void_v<Common>, Shape<>, Common>>;
-    const SourceLocation loc = lang::Tracer::current().location();
-    const ir::Value at[] = {detail::position(index, loc)...};
-    return typename Result::template tile<T>(lang::load_piece_elements(piece_, at, Result::span(), {}, loc));
+  /// gather(i, j, ...) or gather(i, j, ..., padding): one element of the piece per index, with one integer tile (or
+  /// number) per axis, which broadcast to a common shape. An index outside the piece reads padding, by default zero.
+  template <class... A>
+    requires(!(detail::is_axis<A> || ...))
+  auto gather(const A&... arguments) const {
+    return detail::gathered<T, rank>(
+        [&](lang::Values at, lang::Extents shape, const lang::PadSpec& padding, SourceLocation loc) {
+          return lang::load_piece_elements(piece_, at, shape, padding, loc);
+        },
+        arguments...);
   }
   /// Writes slices of the piece by index along axis K. An index outside the piece is dropped; of equal indices the last
   /// one is stored.
@@ -189,6 +189,11 @@ class Piece {
     }
     return lang::HandleAccess::make<SubTiles<T, Shape<D...>, S...>>(piece_);
   }
+  template <int First, int... S, class... A>
+  SubTiles<T, Shape<D...>, First, S...> sub(const A&...) const {
+    (void)sizeof(detail::ShapeInBrackets<First, S...>);
+    return lang::HandleAccess::make<SubTiles<T, Shape<D...>, First, S...>>(piece_);
+  }
 
  private:
   friend class lang::HandleAccess;
@@ -223,6 +228,8 @@ constexpr int count_parts(int n) { return n <= 0 ? 0 : std::popcount(static_cast
 constexpr int part_extent(int n, int number) {
   return number == 0 ? first_part(n) : part_extent(n - first_part(n), number - 1);
 }
+template <int D>
+inline constexpr bool is_dyn = D == dyn;
 /// Powers of two, except at most one extent, which is made of two or three sub-tiles.
 template <int... D>
 inline constexpr bool extents_ok =
@@ -234,7 +241,11 @@ inline constexpr bool extents_ok =
 template <Element T, int... D>
 class JointPiece {
   static_assert(sizeof...(D) >= 1, "a piece has at least one axis: Mut<T, extents...>");
-  static_assert(detail::extents_ok<D...>,
+  static_assert(
+      !(detail::is_dyn<D> || ...),
+      "give the piece a static extent along every axis, 1 along one whose length only the launch knows: there "
+      "is one block for each piece, or declare MutTiles<T, extents...> and store in a loop over the pieces");
+  static_assert((detail::is_dyn<D> || ...) || detail::extents_ok<D...>,
                 "the extents of a piece must be powers of two, except one, which is a sum of two or three of them: "
                 "edges are clipped");
   static constexpr int kParts = (1 + ... + (detail::count_parts(D) - 1));

@@ -8,6 +8,8 @@
 //   - reduce scan: any associative function of two scalars, with its identity
 //   - cumsum cumprod: running sums and products, including the element itself
 #pragma once
+#include <concepts>
+
 #include "tessera/lang/shape_ops.hpp"
 
 namespace tessera {
@@ -27,6 +29,12 @@ auto reduced(const Tile<T, D...>& x, SourceLocation loc) {
     return tile_of_t<T, reduced_t<Shape<D...>, A>>(lang::reduce(O, x.value(), Tile<T, D...>::spec, A, loc));
   else
     return x;
+}
+/// What is given back after AxisNumber has explained a number.
+template <class S, class X>
+X axis_number(const X& x) {
+  (void)sizeof(AxisNumber<S>);
+  return x;
 }
 template <lang::ReduceOp O, Operands K, class T, int... D>
 Tile<T> reduced_to_scalar(const Tile<T, D...>& x, SourceLocation loc) {
@@ -54,6 +62,20 @@ TESSERA_REDUCTION(min, Min, Numbers)
 TESSERA_REDUCTION(any, Or, Bools)
 TESSERA_REDUCTION(all, And, Bools)
 #undef TESSERA_REDUCTION
+
+// sum(t, 1): explains that an axis is axis<1>. max(t, 1) and min(t, 1) do in math.hpp.
+#define TESSERA_AXIS_NUMBER(name)               \
+  template <class T, int... D, std::integral S> \
+  auto name(const Tile<T, D...>& x, S) {        \
+    return detail::axis_number<S>(x);           \
+  }
+TESSERA_AXIS_NUMBER(sum)
+TESSERA_AXIS_NUMBER(prod)
+TESSERA_AXIS_NUMBER(any)
+TESSERA_AXIS_NUMBER(all)
+TESSERA_AXIS_NUMBER(cumsum)
+TESSERA_AXIS_NUMBER(cumprod)
+#undef TESSERA_AXIS_NUMBER
 
 /// The result of argmax and argmin.
 template <class T, int... D>
@@ -90,6 +112,16 @@ Extremum<T> extremum_of_all(const Tile<T, D...>& x, SourceLocation loc) {
 
 }  // namespace detail
 
+template <class T, int... D, std::integral S>
+Extremum<T, D...> argmax(const Tile<T, D...>& x, S) {
+  (void)sizeof(detail::AxisNumber<S>);
+  return {x, Tile<i32, D...>(x.value())};
+}
+template <class T, int... D, std::integral S>
+Extremum<T, D...> argmin(const Tile<T, D...>& x, S) {
+  (void)sizeof(detail::AxisNumber<S>);
+  return {x, Tile<i32, D...>(x.value())};
+}
 template <class T, int... D, int A>
 auto argmax(const Tile<T, D...>& x, Axis<A>, SourceLocation loc = SourceLocation::current()) {
   return detail::extremum<true, A>(x, loc);
@@ -181,6 +213,36 @@ auto scan(const Tile<T, D...>& x, Axis<A>, S identity, F&& f, Backward,
           SourceLocation loc = SourceLocation::current()) {
   return detail::scanned<A>(x, identity, f, true, loc);
 }
+
+namespace detail {
+
+/// Explains a reduce or scan whose arguments are no tile, axis<k> and one number.
+template <class X, class A, class S>
+struct CombinedCheck {
+  static_assert(
+      is_tile<X>,
+      "reduce and scan combine one tile: several values that belong together, as in a linear recurrence, take "
+      "a loop over slices (extract), or running sums and products of each tile (cumsum, cumprod)");
+  static_assert(!is_tile<X> || is_axis<A>, "write the axis as axis<k>, as in scan(t, axis<1>, 0.0f, f)");
+  static_assert(!is_tile<X> || !is_axis<A> || HostNumber<S>,
+                "the identity of reduce and scan is a number of the host, as in reduce(t, axis<1>, 0.0f, f)");
+};
+/// What reduce and scan take.
+template <class X, class A, class S>
+inline constexpr bool combines = is_tile<X> && is_axis<A> && HostNumber<S>;
+
+}  // namespace detail
+
+#define TESSERA_COMBINED_CHECK(name)                               \
+  template <class X, class A, class S, class F, class... More>     \
+    requires(!detail::combines<X, A, S>)                           \
+  auto name(const X& x, const A&, const S&, F&&, const More&...) { \
+    (void)sizeof(detail::CombinedCheck<X, A, S>);                  \
+    return x;                                                      \
+  }
+TESSERA_COMBINED_CHECK(reduce)
+TESSERA_COMBINED_CHECK(scan)
+#undef TESSERA_COMBINED_CHECK
 
 #define TESSERA_RUNNING(name, Name)                                                                               \
   template <class T, int... D, int A>                                                                             \

@@ -34,7 +34,7 @@ void reduce_bundle(Mut<T, 16, H, W> y, In<T, dyn, dyn> x) {
   put(cast<T>(argmin(t, axis<0>).index));
   put(sum(t, axis<0>));
   put(sum(t, axis<1>));
-  put(full<T, H, W>(sum(t)));
+  put(full<T, H, W>(sum<T>(t)));
   put(prod(t, axis<0>));
   put(cumsum(t, axis<1>));
   put(cumsum(t, axis<0>, backward));

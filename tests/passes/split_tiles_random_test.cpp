@@ -135,7 +135,7 @@ struct Dice {
   /// Of bf16 in f32: more than 256 ones are not exact otherwise. Those of f16 keep tiles whole where there is a rest.
   Sum total(const Row& t) {
     const bool exact = !kFloat || sizeof(T) > 2 || (std::is_same_v<T, f16> && throw_below(4) == 0);
-    return exact ? sum(t, axis<1>) : cast<T>(tame(sum(cast<f32>(t), axis<1>)));
+    return exact ? sum<T>(t, axis<1>) : cast<T>(tame(sum(cast<f32>(t), axis<1>)));
   }
   Sum reduced() {
     switch (throw_below(12)) {

@@ -10,6 +10,7 @@
 // The process-wide switch of checked mode.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -444,11 +445,19 @@ template <auto K>
   requires(lang::kernel_params_ok<K>())
 inline constexpr detail::Kernel<K> kernel{};
 
-/// True if kernels run checked: out-of-range tile indices, reads of never-written elements, overlaps and overflowing
-/// index arithmetic become DeviceErrors, recordings that change a TraceError. Initially TESSERA_CHECK (default off).
+/// What runs of kernels check. Strict adds positions outside a tensor in gather, load_at, scatter and the updates of an
+/// Acc, which otherwise read padding and are dropped: code that relies on that fails in it.
+enum class CheckMode : std::uint8_t { Off, On, Strict };
+
+/// True if kernels run checked: out-of-range tile indices, reads of never-written elements, overlaps, overflowing index
+/// arithmetic and sums of signed integers that wrap become DeviceErrors, recordings that change a TraceError. Initially
+/// TESSERA_CHECK (default off).
 bool check_mode();
+/// True if single positions outside a tensor are errors as well. Initially TESSERA_CHECK=strict.
+bool strict_check_mode();
 /// Changes it for operations built from now on. Tensors made while it was off do not know what was written, and count
 /// as written: reads of their elements are never reported. On the CPU a checked launch runs on one thread.
 void set_check_mode(bool on) noexcept;
+void set_check_mode(CheckMode mode) noexcept;
 
 }  // namespace tessera

@@ -111,7 +111,7 @@ bool only_owner(const std::shared_ptr<char>& owners, const runtime::StorageRef& 
 
 /// Explains a slice with a step.
 template <class S>
-struct SliceStep {
+struct ExplainSliceStep {
   static_assert(never_true<S>,
                 "write slice<axis>(lo, hi), which has no step, and take every n-th element in the kernel: "
                 "x.gather(iota<i32, B>() * n + first)");
@@ -158,7 +158,7 @@ class Queries {
   }
   template <int Axis, std::integral S>
   View<T, R> slice(Extent, Extent, S) const {
-    (void)sizeof(SliceStep<S>);
+    (void)sizeof(ExplainSliceStep<S>);
     return {};
   }
   /// The axes in another order: axis i of the result is axis Axes[i] of this.
@@ -239,8 +239,9 @@ class [[nodiscard("a tensor that was given to a call comes back as its result: a
     return Base::template slice<Axis>(lo, hi, where);
   }
   template <int Axis, std::integral S>
-  TESSERA_LIVE View<T, R> slice(Extent lo, Extent hi, S step) const {
-    return Base::template slice<Axis>(lo, hi, step);
+  TESSERA_LIVE View<T, R> slice(Extent, Extent, S) const {
+    (void)sizeof(detail::ExplainSliceStep<S>);
+    return {};
   }
   template <int... Axes>
   TESSERA_LIVE View<T, R> permute(Where where = Where::current()) const {
@@ -347,7 +348,7 @@ class [[nodiscard("mut(t) lends a tensor to a call: write it as the argument")]]
   }
   template <int Axis, std::integral S>
   Lend slice(Extent, Extent, S) && {
-    (void)sizeof(detail::SliceStep<S>);
+    (void)sizeof(detail::ExplainSliceStep<S>);
     return std::move(*this);
   }
   template <int... Axes>
@@ -388,6 +389,18 @@ inline constexpr bool is_tensor<Tensor<T, R>> = true;
 }  // namespace detail
 
 namespace detail {
+/// Explains an argument of mut() that cannot be lent.
+template <class X>
+struct ExplainLend {
+  static constexpr bool is_const = is_tensor<std::remove_cvref_t<X>> && std::is_const_v<std::remove_reference_t<X>>;
+  static_assert(
+      !is_const,
+      "declare the tensor without const, as Tensor<T, R>& where it is a parameter: mut(t) lends it to be written");
+  static_assert(
+      is_const || never_true<X>,
+      "mut(t) lends a Tensor that has a name: a temporary is given with std::move, and Views and Shared are read-only");
+};
+
 /// What is not lent, after mut() has explained it.
 struct NotLent {
   template <int Axis>
@@ -406,13 +419,7 @@ template <class X>
   requires(!std::is_lvalue_reference_v<X> || std::is_const_v<std::remove_reference_t<X>> ||
            !detail::is_tensor<std::remove_reference_t<X>>)
 auto mut(X&&, SourceLocation = SourceLocation::current()) {  // `auto`: the body is looked at here
-  constexpr bool is_const = detail::is_tensor<std::remove_cvref_t<X>> && std::is_const_v<std::remove_reference_t<X>>;
-  static_assert(
-      !is_const,
-      "declare the tensor without const, as Tensor<T, R>& where it is a parameter: mut(t) lends it to be written");
-  static_assert(
-      is_const || detail::never_true<X>,
-      "mut(t) lends a Tensor that has a name: a temporary is given with std::move, and Views and Shared are read-only");
+  (void)sizeof(detail::ExplainLend<X>);
   return detail::NotLent{};
 }
 

@@ -44,7 +44,7 @@ struct AccShapeCheck {
 /// What an accumulation returns: nothing. It has a type so that a use of the old value can be explained.
 struct NoOldValue {};
 template <class X>
-struct OldValue {
+struct ExplainOldValue {
   static_assert(
       never<X>,
       "count first and add the counts of all blocks in a second kernel, or give each block its own places with a "
@@ -52,19 +52,19 @@ struct OldValue {
 };
 template <class X>
   requires std::is_same_v<X, NoOldValue>
-struct PositionCheck<X> : OldValue<X> {
+struct PositionCheck<X> : ExplainOldValue<X> {
   static constexpr bool ok = false;
 };
 #define TESSERA_OLD_VALUE(token)                    \
   template <class X>                                \
   Tile<bool> operator token(NoOldValue, const X&) { \
-    (void)sizeof(OldValue<X>);                      \
+    (void)sizeof(ExplainOldValue<X>);               \
     return *fake<void, Tile<bool>>();               \
   }                                                 \
   template <class X>                                \
     requires(!std::is_same_v<X, NoOldValue>)        \
   Tile<bool> operator token(const X&, NoOldValue) { \
-    (void)sizeof(OldValue<X>);                      \
+    (void)sizeof(ExplainOldValue<X>);               \
     return *fake<void, Tile<bool>>();               \
   }
 TESSERA_OLD_VALUE(==)
@@ -156,33 +156,34 @@ class Acc {
   // add(i, value), add(i, j, value), ...: one integer tile or number per axis and the value, which broadcast to one
   // shape. An index outside the tensor is dropped. The same for max and min, of floats f32 and f64 (values that are
   // NaN are ignored, -0 is less than 0), and for the bit operations, of integers.
-#define TESSERA_ACC_OP(name, Op)                                                                              \
-  template <class I, class V>                                                                                 \
-    requires(kRank == 1)                                                                                      \
-  detail::NoOldValue name(const I& i, const V& value, SourceLocation loc = SourceLocation::current()) const { \
-    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i);                                    \
-  }                                                                                                           \
-  template <class I, class J, class V>                                                                        \
-    requires(kRank == 2)                                                                                      \
-  void name(const I& i, const J& j, const V& value, SourceLocation loc = SourceLocation::current()) const {   \
-    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j);                                 \
-  }                                                                                                           \
-  template <class I, class J, class K, class V>                                                               \
-    requires(kRank == 3)                                                                                      \
-  detail::NoOldValue name(const I& i, const J& j, const K& k, const V& value,                                 \
-                          SourceLocation loc = SourceLocation::current()) const {                             \
-    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j, k);                              \
-  }                                                                                                           \
-  template <class I, class J, class K, class L, class V>                                                      \
-    requires(kRank == 4)                                                                                      \
-  detail::NoOldValue name(const I& i, const J& j, const K& k, const L& l, const V& value,                     \
-                          SourceLocation loc = SourceLocation::current()) const {                             \
-    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j, k, l);                           \
-  }                                                                                                           \
-  template <class... A>                                                                                       \
-    requires(sizeof...(A) != kRank + 1)                                                                       \
-  void name(const A&...) const {                                                                              \
-    static_assert(detail::never<A...>, "an Acc is added into at one index per axis: add(i, j, ..., value)");  \
+#define TESSERA_ACC_OP(name, Op)                                                                                  \
+  template <class I, class V>                                                                                     \
+    requires(kRank == 1)                                                                                          \
+  detail::NoOldValue name(const I& i, const V& value, SourceLocation loc = SourceLocation::current()) const {     \
+    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i);                                        \
+  }                                                                                                               \
+  template <class I, class J, class V>                                                                            \
+    requires(kRank == 2)                                                                                          \
+  detail::NoOldValue name(const I& i, const J& j, const V& value, SourceLocation loc = SourceLocation::current()) \
+      const {                                                                                                     \
+    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j);                                     \
+  }                                                                                                               \
+  template <class I, class J, class K, class V>                                                                   \
+    requires(kRank == 3)                                                                                          \
+  detail::NoOldValue name(const I& i, const J& j, const K& k, const V& value,                                     \
+                          SourceLocation loc = SourceLocation::current()) const {                                 \
+    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j, k);                                  \
+  }                                                                                                               \
+  template <class I, class J, class K, class L, class V>                                                          \
+    requires(kRank == 4)                                                                                          \
+  detail::NoOldValue name(const I& i, const J& j, const K& k, const L& l, const V& value,                         \
+                          SourceLocation loc = SourceLocation::current()) const {                                 \
+    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j, k, l);                               \
+  }                                                                                                               \
+  template <class... A>                                                                                           \
+    requires(sizeof...(A) != kRank + 1)                                                                           \
+  void name(const A&...) const {                                                                                  \
+    static_assert(detail::never<A...>, "an Acc is added into at one index per axis: add(i, j, ..., value)");      \
   }
   TESSERA_ACC_OP(add, Add)
   TESSERA_ACC_OP(max, Max)
@@ -203,7 +204,7 @@ class Acc {
 
   template <int First, int... D, class... A>
   auto tiles(const A&...) const {
-    (void)sizeof(detail::ShapeInBrackets<First, D...>);
+    (void)sizeof(detail::ExplainShapeInBrackets<First, D...>);
     return lang::HandleAccess::make<AccTiles<T, First, D...>>(tensor_);
   }
   template <class... A>
@@ -318,7 +319,7 @@ class Acc<reproducible<T>, E...> {
 #undef TESSERA_ACC_NEVER
   template <int First, int... D, class... A>
   auto tiles(const A&...) const {
-    (void)sizeof(detail::ShapeInBrackets<First, D...>);
+    (void)sizeof(detail::ExplainShapeInBrackets<First, D...>);
     return lang::HandleAccess::make<AccTiles<T, First, D...>>(tensor_);
   }
   template <class... A>

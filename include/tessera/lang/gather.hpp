@@ -6,9 +6,7 @@
 //
 // The arguments of a scatter into a block's own piece are checked while compiling.
 #pragma once
-#include <tuple>
 #include <type_traits>
-#include <utility>
 
 #include "tessera/lang/access.hpp"
 #include "tessera/lang/pad.hpp"
@@ -160,52 +158,39 @@ struct GatherCheck {
   static constexpr bool ok = axis_ok && is_position<Index> && line_ok && static_ok;
 };
 
-template <class X>
-inline constexpr bool is_padding = false;
-template <lang::PadKind K>
-inline constexpr bool is_padding<NamedPad<K>> = true;
-template <class V>
-inline constexpr bool is_padding<GivenPad<V>> = true;
-
-/// The arguments of gather(i, j, ..., padding): one index per axis, and a padding or none.
+/// The arguments of gather(i, j, ...) that are no one index per axis and a padding: what is wrong with them.
 template <int Rank, class... A>
-struct GatherArguments {
-  static constexpr int count = sizeof...(A);
-  static constexpr bool padded = [] {
-    const bool paddings[] = {false, is_padding<A>...};
-    return paddings[count];
-  }();
+struct ExplainGather {
   static_assert(
-      count - (padded ? 1 : 0) == Rank,
+      sizeof...(A) == Rank || sizeof...(A) == Rank + 1,
       "gather takes one index per axis and then the padding, if any: gather(i, j, ..., pad(value)), or slices "
       "along one axis: gather(axis<k>, index, pad(value))");
   static_assert(
-      ((is_position<A> || is_padding<A>)&&...) || count - (padded ? 1 : 0) != Rank,
+      (sizeof...(A) != Rank && sizeof...(A) != Rank + 1) || (is_position<A> && ...),
       "an index of a gather must be an integer or a tile of integers: cast<i32>(index), and the padding, which "
       "comes last, is written pad(value), pad::neg_inf, pad::pos_inf or pad::nan");
-  static constexpr bool ok = count - (padded ? 1 : 0) == Rank && ((is_position<A> || is_padding<A>)&&...);
 };
 
 /// gather(i, j, ..., padding) of a tensor or piece of T, which `load(positions, shape, padding, location)` loads from.
-template <class T, int Rank, class F, class... A>
-auto gathered(F load, const A&... arguments) {
-  using Arguments = GatherArguments<Rank, A...>;
-  if constexpr (Arguments::ok) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      const auto all = std::tie(arguments...);
-      using All = std::tuple<A...>;
-      using Common = typename JointOf<typename ShapeOf<std::tuple_element_t<I, All>>::type...>::type;
-      static_assert(!std::is_void_v<Common>, "gather: the index tiles must broadcast to one shape");
-      using Result = IntsOf<std::conditional_t<std::is_void_v<Common>, Shape<>, Common>>;
-      const SourceLocation loc = lang::Tracer::current().location();
-      const ir::Value at[] = {position(std::get<I>(all), loc)...};
-      lang::PadSpec padding;
-      if constexpr (Arguments::padded) { padding = Padding<T>(std::get<Rank>(all)).spec(); }
-      return typename Result::template tile<T>(load(at, Result::span(), padding, loc));
-    }(std::make_index_sequence<Rank>{});
-  } else {
-    return *fake<void, Tile<T>>();
-  }
+template <class T, class F, class... I>
+auto gathered(F load, const Padding<T>& padding, SourceLocation loc, const I&... index) {
+  using Common = typename JointOf<typename ShapeOf<I>::type...>::type;
+  static_assert(!std::is_void_v<Common>, "gather: the index tiles must broadcast to one shape");
+  using Result = IntsOf<std::conditional_t<std::is_void_v<Common>, Shape<>, Common>>;
+  lang::Tracer::current(loc).at(loc);  // for what computes positions
+  const ir::Value at[] = {position(index, loc)...};
+  return typename Result::template tile<T>(load(at, Result::span(), padding.spec(), loc));
+}
+/// True for the indices of gather(i, j, ..., padding) in a tensor of this rank.
+template <int Rank, class... I>
+inline constexpr bool gathers = sizeof...(I) == Rank && (is_position<I> && ...);
+/// True if the first arguments are such indices.
+template <int Rank, class... A>
+constexpr bool starts_with_positions() {
+  const bool positions[] = {is_position<A>..., true};
+  for (int i = 0; i < Rank && i < static_cast<int>(sizeof...(A)); ++i)
+    if (!positions[i]) return false;
+  return sizeof...(A) >= Rank;
 }
 
 /// The most indices of one scatter. Every index is compared with the later ones, so that the last of equal indices
@@ -274,3 +259,44 @@ struct ScatterArgument<T, true, X> {
 };
 
 }  // namespace tessera::detail
+
+// Members for one to four indices: a location cannot follow a parameter pack. `elements(at, shape, padding, loc)`
+// loads.
+#define TESSERA_GATHERS(Rank)                                                                                     \
+  template <class I>                                                                                              \
+    requires detail::gathers<Rank, I>                                                                             \
+  auto gather(const I& i, detail::Padding<T> padding = pad::zero, SourceLocation loc = SourceLocation::current()) \
+      const {                                                                                                     \
+    return detail::gathered<T>(elements(), padding, loc, i);                                                      \
+  }                                                                                                               \
+  template <class I, class J>                                                                                     \
+    requires detail::gathers<Rank, I, J>                                                                          \
+  auto gather(const I& i, const J& j, detail::Padding<T> padding = pad::zero,                                     \
+              SourceLocation loc = SourceLocation::current()) const {                                             \
+    return detail::gathered<T>(elements(), padding, loc, i, j);                                                   \
+  }                                                                                                               \
+  template <class I, class J, class K>                                                                            \
+    requires detail::gathers<Rank, I, J, K>                                                                       \
+  auto gather(const I& i, const J& j, const K& k, detail::Padding<T> padding = pad::zero,                         \
+              SourceLocation loc = SourceLocation::current()) const {                                             \
+    return detail::gathered<T>(elements(), padding, loc, i, j, k);                                                \
+  }                                                                                                               \
+  template <class I, class J, class K, class L>                                                                   \
+    requires detail::gathers<Rank, I, J, K, L>                                                                    \
+  auto gather(const I& i, const J& j, const K& k, const L& l, detail::Padding<T> padding = pad::zero,             \
+              SourceLocation loc = SourceLocation::current()) const {                                             \
+    return detail::gathered<T>(elements(), padding, loc, i, j, k, l);                                             \
+  }                                                                                                               \
+  /* Of more indices: with the line of the nearest named call before. */                                          \
+  template <class... I>                                                                                           \
+    requires(Rank > 4 && detail::gathers<Rank, I...>)                                                             \
+  auto gather(const I&... index) const {                                                                          \
+    return detail::gathered<T>(elements(), pad::zero, lang::Tracer::current().location(), index...);              \
+  }                                                                                                               \
+  template <class... A>                                                                                           \
+    requires(!(detail::is_axis<A> || ...) &&                                                                      \
+             (sizeof...(A) < Rank || sizeof...(A) > Rank + 2 || !detail::starts_with_positions<Rank, A...>()))    \
+  auto gather(const A&...) const {                                                                                \
+    (void)sizeof(detail::ExplainGather<Rank, A...>);                                                              \
+    return *detail::fake<void, Tile<T>>();                                                                        \
+  }

@@ -112,7 +112,7 @@ class In {
 
   template <int First, int... D, class... A>
   auto tiles(const A&...) const {
-    (void)sizeof(detail::ShapeInBrackets<First, D...>);
+    (void)sizeof(detail::ExplainShapeInBrackets<First, D...>);
     return lang::HandleAccess::make<TileGrid<T, First, D...>>(tensor_, lang::PadSpec());
   }
 
@@ -154,7 +154,7 @@ class In {
 
   template <int First, int... D, class... A>
   Tile<T, First, D...> load_at(const A&...) const {
-    (void)sizeof(detail::ShapeInBrackets<First, D...>);
+    (void)sizeof(detail::ExplainShapeInBrackets<First, D...>);
     return *detail::fake<void, Tile<T, First, D...>>();
   }
 
@@ -172,17 +172,7 @@ class In {
       return *detail::fake<void, typename Result::template tile<T>>();
     }
   }
-  /// gather(i, j, ...) or gather(i, j, ..., padding): one element per index, with one integer tile (or number) per
-  /// axis, which broadcast to a common shape. An index outside reads padding, by default zero.
-  template <class... A>
-    requires(!(detail::is_axis<A> || ...))
-  auto gather(const A&... arguments) const {
-    return detail::gathered<T, kRank>(
-        [&](lang::Values at, lang::Extents shape, const lang::PadSpec& padding, SourceLocation loc) {
-          return lang::load_elements(tensor_, at, shape, padding, loc);
-        },
-        arguments...);
-  }
+  TESSERA_GATHERS(kRank)  // One element per index, a tile or number per axis, which broadcast; then the padding.
 
   /// The tensor with its axes in another order: axis a of the view is axis order[a].
   template <int... O>
@@ -219,6 +209,11 @@ class In {
   explicit In(lang::TensorRef tensor) : tensor_(tensor) {}
   lang::TensorRef ref() const { return tensor_; }
 
+  auto elements() const {
+    return [tensor = tensor_](lang::Values at, lang::Extents shape, const lang::PadSpec& padding, SourceLocation loc) {
+      return lang::load_elements(tensor, at, shape, padding, loc);
+    };
+  }
   template <Element U, int... D>
   Tile<T, D...> same_axes(const Piece<U, D...>& y, lang::Regions regions, const detail::Padding<T>& padding,
                           SourceLocation loc) const {
@@ -250,3 +245,5 @@ class In {
 };
 
 }  // namespace tessera
+
+#undef TESSERA_GATHERS

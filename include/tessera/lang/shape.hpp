@@ -50,14 +50,14 @@ inline constexpr bool is_axis<Axis<A>> = true;
 
 /// Explains a number where axis<k> is meant.
 template <class S>
-struct AxisNumber {
+struct ExplainAxisNumber {
   static_assert(never<S>,
                 "write the axis as axis<k>, as in sum(t, axis<1>): it decides the type of the result, so it "
                 "is a constant and no number");
 };
 /// Explains extents between angle brackets where shape<...> is meant.
 template <int... D>
-struct ShapeInBrackets {
+struct ExplainShapeInBrackets {
   static_assert(never<Shape<D...>>, "write the extents as an argument: name(shape<...>) instead of name<...>()");
 };
 

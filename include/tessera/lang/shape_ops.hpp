@@ -95,7 +95,7 @@ Tile<T, E...> reshape(const Tile<T, D...>& x, Shape<E...>, SourceLocation loc = 
 
 template <int First, int... E, class T, int... D>
 Tile<T, First, E...> reshape(const Tile<T, D...>& x) {
-  (void)sizeof(detail::ShapeInBrackets<First, E...>);
+  (void)sizeof(detail::ExplainShapeInBrackets<First, E...>);
   return Tile<T, First, E...>(x.value());
 }
 
@@ -145,7 +145,7 @@ Tile<T, E...> broadcast(const Tile<T, D...>& x, Shape<E...>, SourceLocation loc 
 
 template <int First, int... E, class T, int... D>
 Tile<T, First, E...> broadcast(const Tile<T, D...>& x) {
-  (void)sizeof(detail::ShapeInBrackets<First, E...>);
+  (void)sizeof(detail::ExplainShapeInBrackets<First, E...>);
   return Tile<T, First, E...>(x.value());
 }
 
@@ -164,7 +164,7 @@ auto cat(const Tile<T, A...>& a, const Tile<U, B...>& b, Axis<K>, SourceLocation
 
 template <class T, int... A, class U, int... B, std::integral S>
 auto cat(const Tile<T, A...>& a, const Tile<U, B...>&, S) {
-  (void)sizeof(detail::AxisNumber<S>);
+  (void)sizeof(detail::ExplainAxisNumber<S>);
   return a;
 }
 

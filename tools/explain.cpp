@@ -113,7 +113,7 @@ constexpr const char* kPredicates = "  predicates of the launch";
 constexpr const char* kLargest = "  largest tile: ";
 constexpr const char* kAdvice = "  advice: ";
 
-/// A report as it is shown: of the predicates those that do not hold, unless all are asked for, and no largest tile,
+/// A report as it is shown: of the predicates those that do not hold, unless all are requested, and no largest tile,
 /// which is for kernels that spill. `advised` is set if it has advice.
 std::string shown(const std::string& report, bool all_predicates, bool& advised) {
   std::string text;

@@ -55,7 +55,7 @@ struct LintOptions {
   std::vector<std::string> files, flags;
 };
 
-/// The newest clang-query on the path, or the one that was asked for.
+/// The newest clang-query on the path, or the requested one.
 std::string find_query(const std::string& asked) {
   std::vector<std::string> names;
   if (!asked.empty()) {

@@ -27,7 +27,7 @@ def expect(condition, what, run):
 queries = [q for q in ["clang-query", *(f"clang-query-{v}" for v in range(14, 23))] if shutil.which(q)]
 run = lint("no_such.cpp")
 expect(run.returncode == 2 and "there is no file no_such.cpp" in run.stderr, "a file that is not there", run)
-run = lint("--clang-query", "clang-query-of-nobody", os.path.join(FIXTURES, "continue_in_region.cpp"))
+run = lint("--clang-query", "clang-query-of-another-system", os.path.join(FIXTURES, "continue_in_region.cpp"))
 expect(run.returncode == 1 and "is not installed: apt-get install clang-tools-16" in run.stderr, "a program that is not there", run)
 if not queries:
     print("skipped: clang-query is not installed")

@@ -100,8 +100,17 @@ std::string line_of(const fs::path& file, int number) {
 
 using Finding = std::tuple<std::string, int, std::string>;  // file, line, what
 
-/// The lines "FILE:LINE:COLUMN: note: "root" binds here" of one search.
-void collect(const std::string& text, const Check& check, std::set<Finding>& findings) {
+/// A file that clang-query names: with a database, relative to a folder that is in the database.
+fs::path found_file(const std::string& name, const LintOptions& o, const std::string& source) {
+  std::error_code ignored;
+  for (const fs::path& folder : {fs::path(), fs::path(o.database), fs::path(source).parent_path()})
+    if (fs::exists(folder / name, ignored)) return folder / name;
+  return fs::path(name).filename() == fs::path(source).filename() ? fs::path(source) : fs::path(name);
+}
+
+/// The lines "FILE:LINE:COLUMN: note: "root" binds here" of one search in `source`.
+void collect(const std::string& text, const Check& check, const LintOptions& o, const std::string& source,
+             std::set<Finding>& findings) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::size_t note = line.find(": note: \"root\" binds here");
@@ -109,11 +118,12 @@ void collect(const std::string& text, const Check& check, std::set<Finding>& fin
     const std::size_t column = line.rfind(':', note - 1), row = column == 0 ? 0 : line.rfind(':', column - 1);
     if (column == std::string::npos || row == std::string::npos) continue;
     std::error_code ignored;
-    const fs::path file = fs::weakly_canonical(line.substr(0, row), ignored);
+    const fs::path name = found_file(line.substr(0, row), o, source);
+    const fs::path file = fs::weakly_canonical(name, ignored);
     const int number = std::atoi(line.c_str() + row + 1);
     if (is_of_library(file)) continue;
     if (line_of(file, number).find(concat("NOLINT(", check.name, ")")) != std::string::npos) continue;
-    findings.insert({line.substr(0, row), number, concat(check.message, " [", check.name, "]")});
+    findings.insert({name.string(), number, concat(check.message, " [", check.name, "]")});
   }
 }
 
@@ -151,7 +161,7 @@ bool search(const LintOptions& o, const Searches& s, const std::string& file, st
         "clang-query before 16 cannot read structured bindings in the condition of a tile_while\n");
     return false;
   }
-  for (std::size_t i = 0; i < s.checks.size(); ++i) collect(parts[i], s.checks[i], findings);
+  for (std::size_t i = 0; i < s.checks.size(); ++i) collect(parts[i], s.checks[i], o, file, findings);
   return true;
 }
 

@@ -59,7 +59,6 @@ class Advice {
         colliding(op);
       }
       few_rows(op, sm);
-      scan_across(op);
     });
   }
   void add(std::string text) {
@@ -86,19 +85,6 @@ class Advice {
     if (rows >= kGroupRows || columns < kGroupRows) return;
     add(concat(place(op.loc), ": the left operand has ", rows, " rows, and WGMMA takes ", kGroupRows,
                ": exchange the operands, as in transpose(mma(transpose(b), transpose(a), transpose(acc)))"));
-  }
-
-  /// Lanes lie along the last axis: docs/compiler/expand_scans.md has what a scan along another one costs.
-  void scan_across(const Operation& op) {
-    if (op.op() != Op::Scan) return;
-    const auto shape = op.operand(0).type().shape();
-    const auto axis = static_cast<std::size_t>(op.int_attr(ir::AttrName::dim));
-    if (axis + 1 == shape.size() || shape[axis] == 1 || shape.back() == 1) return;
-    add(concat(
-        place(op.loc), ": the scan runs along axis ", axis,
-        ", which takes about twice the instructions of one along "
-        "the last axis: load the tile from x.permuted(order<...>) so that the axis is the last, and scan along axis<",
-        shape.size() - 1, ">"));
   }
 
   void colliding(const Operation& op) {
@@ -130,7 +116,7 @@ SourceLocation walk_of_piece(const ir::Function& f) {
 }  // namespace
 
 std::string largest_tile(const Prepared& prepared) {
-  constexpr int kRegisterBytes = 4, kMostRegisters = 255, kWarp = 32, kWarpsOtherwise = 4;
+  constexpr int kRegisterBytes = 4, kMostRegisters = 255, kWarp = 32, kWarpsOtherwise = 4, kMostWarps = 32;
   const Operation* largest = nullptr;
   ir::Type type;
   ir::walk(entry_of(*prepared.module).body(), [&](const Operation& op) {
@@ -148,10 +134,13 @@ std::string largest_tile(const Prepared& prepared) {
   const std::int64_t registers = analysis::bytes_of(type) / (kRegisterBytes * kWarp * warps);
   const auto shape = type.shape();
   std::vector<std::int64_t> half(shape.begin(), shape.end());
-  *std::max_element(half.begin(), half.end()) /= 2;
+  const auto outermost = std::find_if(half.begin(), half.end(), [](std::int64_t n) { return n > 1; });
+  if (outermost != half.end()) *outermost /= 2;
+  const std::string more =
+      2 * warps <= kMostWarps ? concat(", or warps = ", 2 * warps, " in the hints, halve that") : " halve that";
   return concat(type.str(), " at ", place(largest->loc), " takes ", registers, " of the at most ", kMostRegisters,
-                " registers of each thread (", warps, " warps): pieces half as long, with ",
-                type.with_shape(half).str(), " there, or warps = ", 2 * warps, " in the hints halve that");
+                " registers of each thread (", warps, " warps): pieces that make it ", type.with_shape(half).str(),
+                more);
 }
 
 std::string place(const SourceLocation& where) {
@@ -164,6 +153,14 @@ std::string place(const SourceLocation& where) {
 std::vector<std::string> advice(const Prepared& prepared) {
   const ir::Function& entry = entry_of(*prepared.module);
   Advice found(entry, prepared.target.sm);
+  // Lanes lie along the last axis: docs/compiler/expand_scans.md has what a scan along another one costs.
+  for (const ScanAcross& scan : prepared.scans)
+    found.add(
+        concat(place(scan.where), ": the scan runs along axis ", scan.axis,
+               ", which takes about twice the "
+               "instructions of one along the last axis: load the tile from x.permuted(order<...>) so that the axis is "
+               "the last, and scan along axis<",
+               scan.last, ">"));
   if (const SourceLocation walk = walk_of_piece(entry); walk.known())
     found.add(concat(place(walk), ": each block loops over its tiles here, so a launch of fewer than ",
                      prepared.target.num_sms,

@@ -66,7 +66,7 @@ TEST(Advice, TheLargestTileNamesThePieceThatTakesHalf) {
   const std::string text =
       jit::largest_tile(jit::prepare(*r.trace.module, r.facts, r.held({{32, 64}, {32, 64}}), {90, 132}));
   EXPECT_TRUE(says(text, "tile<32x64xf32> at advice_test.cpp:")) << text;
-  EXPECT_TRUE(says(text, "with tile<32x32xf32> there")) << text;
+  EXPECT_TRUE(says(text, "pieces that make it tile<16x64xf32>, or warps = ")) << text;
 }
 
 void counts(Acc<i32, dyn> y, In<i32, dyn> x) {

@@ -94,7 +94,7 @@ struct Dice {
       case 1: return row() - row() * 2;
       case 2: return row() * row();
       case 3: return max(row(), row());
-      case 4: return min(row(), throw_below(7));
+      case 4: return min(throw_below(7), row());
       case 5: return cast<T>(places()) + row();
       case 6: return where(inside(), row(), throw_below(9));
       default: return where(truth(), row(), row());

@@ -21,6 +21,15 @@ def run(*words, expect=0):
     return text
 
 
+def check_device():
+    text = run("--device", "cpu", "softmax", "columns=512", "rows=64")
+    assert "on cpu" in text and "0 failed" in text, text
+    text = run("--device", "gpu7", "softmax", "columns=512", expect=1)
+    assert "gpu7" in text, text
+    text = run("--device", "cpu", "--dry-run", "softmax", "columns=512", expect=2)
+    assert "--dry-run compiles for --gpu and runs on no device" in text, text
+
+
 def check_records(folder):
     file = os.path.join(folder, "cpu.tune")
     text = run("--out", file, *SHAPES)
@@ -133,6 +142,7 @@ with tempfile.TemporaryDirectory() as temporary:
     check_every_space(temporary)
     check_damage(temporary)
     check_kill(temporary)
+check_device()
 check_rejections()
 check_dry_run()
 check_rejected_code()

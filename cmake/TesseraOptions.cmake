@@ -76,6 +76,8 @@ target_compile_options(tessera_flags INTERFACE -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(tessera_flags INTERFACE $<$<CONFIG:Release,RelWithDebInfo>:-Wno-restrict>)
 endif()
+define_property(TARGET PROPERTY TESSERA_FEW_CHECKS INHERITED
+                BRIEF_DOCS "Leave out the checks of each pointer for null and alignment (of a folder: of its targets)")
 if(TESSERA_SANITIZE)
   target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer)
   # A sanitizer's extra branches lead g++ to warn of paths that cannot be taken (GCC manual, -fsanitize); the same code is
@@ -85,7 +87,8 @@ if(TESSERA_SANITIZE)
                            -Wno-maybe-uninitialized -Wno-restrict)
   endif()
   if(NOT TESSERA_SANITIZE STREQUAL "thread")
-    target_compile_options(tessera_flags INTERFACE -fno-sanitize-recover=all)
+    target_compile_options(tessera_flags INTERFACE -fno-sanitize-recover=all
+                           $<$<BOOL:$<TARGET_PROPERTY:TESSERA_FEW_CHECKS>>:-fno-sanitize=null,alignment>)
     # DLPack's deleters are functions of C: both sides declare the structure that is pointed at under a name of their own.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
       target_compile_options(tessera_flags INTERFACE -fno-sanitize=function)

@@ -17,7 +17,7 @@
 #   --no-build      runs what was built before
 #   --help          this text
 #
-# scripts/test.sh --full gives programs, inputs, flight and scans a minute each. The random numbers start from
+# scripts/test.sh --full gives programs, inputs, flight and scans half a minute each. The random numbers start from
 # the day's date: the output has what repeats a failure.
 set -uo pipefail
 # shellcheck source=scripts/common.sh
@@ -122,13 +122,13 @@ storm() {
 do_server() { storm clang && storm tsan && echo "$((seconds / 2)) s under each sanitizer"; }
 # What build/clang leaves out of CI is tested here too.
 do_sanitizers() {
-  ctest --test-dir build/sanitizers --output-on-failure --no-tests=error -j "$jobs" -LE "structure|consumer|tileiras|reject" \
+  TESSERA_TEST_ROUNDS=all ctest --test-dir build/sanitizers --output-on-failure --no-tests=error -j "$jobs" -LE "structure|consumer|tileiras|reject" \
     -E '^Model.*AtRandom|^ModelFailures|^ModelGraphs|^pages' | grep -E 'tests passed|\*\*\*Failed|\*\*\*Exception|\*\*\*Timeout'
   return "${PIPESTATUS[0]}"
 }
 # What build/tsan leaves out of CI is tested here too.
 do_races() {
-  TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" ctest --test-dir build/tsan --output-on-failure --no-tests=error -j "$jobs" \
+  TESSERA_TEST_ROUNDS=all TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" ctest --test-dir build/tsan --output-on-failure --no-tests=error -j "$jobs" \
     -L concurrency | grep -E 'tests passed|\*\*\*Failed|\*\*\*Exception|\*\*\*Timeout'
   return "${PIPESTATUS[0]}"
 }
@@ -140,7 +140,7 @@ do_aarch64() {
     --ignore-eos --max-tokens 8 --max-context 256 --json || outcome=1
   for program in "${arm_programs[@]}"; do
     echo "$program"
-    TESSERA_VERIFY=claims "${emulator[@]}" "build/aarch64/tests/$program" --gtest_brief=1 || outcome=1
+    TESSERA_TEST_ROUNDS=all TESSERA_VERIFY=claims "${emulator[@]}" "build/aarch64/tests/$program" --gtest_brief=1 || outcome=1
   done
   echo "${#arm_programs[@]} programs of tests, both commands"
   return $outcome

@@ -44,7 +44,7 @@ constexpr int kHeldRegisters = 32;    // of a thread, for the tiles that it hold
 constexpr int kRegistersBeside = 40;  // of a thread: tiles of the other tensors, addresses
 constexpr int kInterleaved = 2;       // further iterations whose tiles a loop of a known length has in flight
 constexpr int kMostChosen = 2;        // iterations: more hide nothing that two do not (bench/notes/overlap_launches.md)
-constexpr std::int64_t kLanes = 32;  // threads of a warp
+constexpr std::int64_t kLanes = 32;   // threads of a warp
 constexpr int kWarpsIfUnknown = 4;
 constexpr std::size_t kMostCopied = 400;  // operations of all peeled iterations
 

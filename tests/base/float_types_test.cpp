@@ -1,7 +1,7 @@
 // Every bit pattern of the narrow floating-point types; roundings are compared with a search for the nearest of all
 // values of the format (an independent definition: no bit arithmetic is shared with the library).
-#include "base/rounds.hpp"
 #include "tessera/base/float_types.hpp"
+#include "base/rounds.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What tests do differently in slow builds, which are those with a sanitizer and those that run in an emulator: fewer random
-// rounds, no limits of time.
+// What tests do differently in slow builds, which are those with a sanitizer and those that run in an emulator: fewer
+// random rounds, no limits of time.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -11,7 +11,8 @@ namespace tessera::test {
 /// Whether the program is built with a sanitizer: limits of time do not hold then.
 inline constexpr bool kSanitizer = TESSERA_ASAN || TESSERA_TSAN;
 
-/// Whether each round takes many times longer than in the plain build. A program for another processor runs in an emulator.
+/// Whether each round takes many times longer than in the plain build. A program for another processor runs in an
+/// emulator.
 #ifdef TESSERA_TEST_EMULATED
 inline constexpr bool kSlow = true;
 #else

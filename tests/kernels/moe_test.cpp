@@ -91,7 +91,8 @@ TEST(GroupedGemm, AMixtureOfExperts) {
   EXPECT_ERROR(ShapeError, (void)grouped_gemm(h, up, owners), "argument w");
 }
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNotANumber = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity(),
+                kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 /// {weights, experts} of one token, two of its experts.
 std::pair<std::vector<float>, std::vector<i32>> routed(const std::vector<float>& scores, bool normalize = true) {

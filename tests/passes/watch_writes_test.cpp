@@ -1,8 +1,8 @@
 // The shadow that a kernel keeps for a GPU's checked mode finds what the CPU's checked mode finds: the same kernels
 // over the same tensors, once as they were recorded beside the CPU's own map of what was written, once as the pass
 // makes them beside shadows, once after the passes for a GPU as well.
-#include "base/rounds.hpp"
 #include "tessera/passes/watch_writes.hpp"
+#include "base/rounds.hpp"
 
 #include <random>
 

@@ -95,4 +95,11 @@ if(TESSERA_SANITIZE)
     endif()
   endif()
   target_link_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE})
+  # Tests replace operator new. Clang's thread sanitizer allows it as a shared library alone, as g++'s always is.
+  if(TESSERA_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.tsan-${CMAKE_SYSTEM_PROCESSOR}.so
+                    OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+    cmake_path(GET runtime PARENT_PATH runtime_folder)
+    target_link_options(tessera_flags INTERFACE -shared-libsan LINKER:-rpath,${runtime_folder})
+  endif()
 endif()

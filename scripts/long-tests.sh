@@ -116,7 +116,7 @@ do_models() {
 }
 # storm <build>: clients that leave in every state; a sanitizer's finding ends the server with another code than 0.
 storm() {
-  TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" python3 tests/mortar/server_storm.py "build/$1/mortar/mortar" tests/mortar/data/models \
+  TSAN_OPTIONS=$(tsan_options) python3 tests/mortar/server_storm.py "build/$1/mortar/mortar" tests/mortar/data/models \
     tests/mortar/data/templates --seconds $((seconds / 2)) --seed "$(date +%Y%m%d)" --sanitized --patience 60
 }
 do_server() { storm clang && storm tsan && echo "$((seconds / 2)) s under each sanitizer"; }
@@ -128,7 +128,7 @@ do_sanitizers() {
 }
 # What build/tsan leaves out of CI is tested here too.
 do_races() {
-  TESSERA_TEST_ROUNDS=all TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" ctest --test-dir build/tsan --output-on-failure --no-tests=error -j "$jobs" \
+  TESSERA_TEST_ROUNDS=all TSAN_OPTIONS=$(tsan_options) ctest --test-dir build/tsan --output-on-failure --no-tests=error -j "$jobs" \
     -L concurrency | grep -E 'tests passed|\*\*\*Failed|\*\*\*Exception|\*\*\*Timeout'
   return "${PIPESTATUS[0]}"
 }

@@ -270,7 +270,7 @@ do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} ${TES
 do_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "-LE structure|consumer|tileiras|reject -E ^Model.*AtRandom|^ModelFailures|^ModelGraphs.(On|Leases|FailuresOf)|^pages|/GpuCode|/PublishedSizes|^NearTies|^Mortar(Exact|Fast)[.]|^MortarParallelLoad[.](Random|Plans)|/ExpertLayer|^MortarSampler.Draws|^mortar[.](command|load_command|server_fuzz|page|proxy|sizing|processes)|^mesh[.]mpi.*4$" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF -DTESSERA_BUILD_KERNEL_TESTS=OFF -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_EXAMPLES=OFF
 # Compiled by clang, which takes half of g++'s time for it. Not here: what one thread computes, and what the assembler makes
 # of kernels. The long tests (part races) have these too.
-TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency -E ^(Elementwise|Elementary|Matmul|Chains|SameBits|Reproducible|NpyHeader)[.]|/GpuCode" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
+TSAN_OPTIONS=$(tsan_options) targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency -E ^(Elementwise|Elementary|Matmul|Chains|SameBits|Reproducible|NpyHeader)[.]|/GpuCode" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 targets=processor_tests do_step aarch64 "64-bit ARM, cross-compiled and emulated" "-L processor"
 do_long
 do_lint

@@ -25,8 +25,14 @@ Value repeated(Value v) {
   return v;
 }
 
+bool is_splat_constant(Value v) {
+  const Operation* constant = made_by(v, Op::Constant);
+  return constant != nullptr && constant->attr(ir::AttrName::value)->as<ir::DenseAttr>()->splat;
+}
+
 /// The axis along which the elements may differ; nullopt if there are several.
 std::optional<int> axis_of(Value v) {
+  if (is_splat_constant(v)) return kNoAxis;
   int axis = kNoAxis;
   const auto shape = v.type().shape();
   for (std::size_t a = 0; a < shape.size(); ++a) {
@@ -35,13 +41,6 @@ std::optional<int> axis_of(Value v) {
     axis = static_cast<int>(a);
   }
   return axis;
-}
-
-bool is_one_value(Value v) {
-  v = repeated(v);
-  const Operation* constant = made_by(v, Op::Constant);
-  return axis_of(v) == kNoAxis ||
-         (constant != nullptr && constant->attr(ir::AttrName::value)->as<ir::DenseAttr>()->splat);
 }
 
 /// 0, 1, 2, ... along one axis.
@@ -177,7 +176,7 @@ bool could_be(const std::optional<analysis::Access>& access) {
   if (!access || !access->pointers || (access->kind != Kind::Load && access->kind != Kind::Store)) return false;
   return access->op->enum_attr<ir::MemoryOrdering>(ir::AttrName::memory_ordering_semantics) ==
              ir::MemoryOrdering::Weak &&
-         access->tile.num_elements() > 1 && (!access->padding || is_one_value(access->padding));
+         access->tile.num_elements() > 1 && (!access->padding || axis_of(repeated(access->padding)) == kNoAxis);
 }
 
 }  // namespace

@@ -227,7 +227,7 @@ Lane Translator::lane(const Tile& t, std::vector<Access>& accesses) {
 SeparablePlace Translator::separable_place(const SeparableAccess& from, const Tile& elements,
                                            std::vector<Access>& accesses) {
   const auto read = [&](ir::Value v) {
-    const Ref ref = dense(tile(v)).ref;
+    const Ref ref = tile(v).is_splat() ? tile(v).ref : dense(tile(v)).ref;
     accesses.push_back({ref.buffer, false});
     return ref;
   };

@@ -226,13 +226,13 @@ Lane Translator::lane(const Tile& t, std::vector<Access>& accesses) {
 
 SeparablePlace Translator::separable_place(const SeparableAccess& from, const Tile& elements,
                                            std::vector<Access>& accesses) {
-  const auto read = [&](ir::Value v) {
-    const Ref ref = tile(v).is_splat() ? tile(v).ref : dense(tile(v)).ref;
+  const auto read = [&](ir::Value v, bool one) {
+    const Ref ref = one ? tile(v).ref : dense(tile(v)).ref;
     accesses.push_back({ref.buffer, false});
     return ref;
   };
   SeparablePlace place;
-  place.base = read(from.base);
+  place.base = read(from.base, true);
   place.tile = elements.shape;
   place.stride = byte_strides(elements);
   place.listed = from.listed;
@@ -240,12 +240,13 @@ SeparablePlace Translator::separable_place(const SeparableAccess& from, const Ti
   for (const auto& o : from.offsets) {
     SeparablePlace::Offset& made = place.offsets.emplace_back();
     made = {o.axis, o.counted, !o.places, {}, ir::Elem::I64, o.bytes};
-    if (o.places) made.places = read(o.places), made.elem = o.places.type().elem();
+    const bool one = o.axis == kNoAxis || o.counted;
+    if (o.places) made.places = read(o.places, one), made.elem = o.places.type().elem();
   }
   for (const auto& l : from.limits) {
     SeparablePlace::Limit& made = place.limits.emplace_back();
-    made = {l.axis, l.counted, !l.first, {}, read(l.bound), l.bound.type().elem()};
-    if (l.first) made.first = read(l.first);
+    made = {l.axis, l.counted, !l.first, {}, read(l.bound, l.axis == kNoAxis || l.counted), l.bound.type().elem()};
+    if (l.first) made.first = read(l.first, true);
   }
   return place;
 }

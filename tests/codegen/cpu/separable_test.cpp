@@ -191,6 +191,22 @@ TEST(Separable, PlacesAtTheEndsOfTheirType) {
   }
 }
 
+TEST(Separable, AListOfOneRowManyTimes) {
+  Kernel k;
+  const Value out = k.pointer(Elem::I32), in = k.pointer(Elem::I32), row = k.arg(k.t(Elem::I64));
+  // A sum of what is repeated: its elements are all equal, and stored once.
+  const Value repeated = k.addi(k.spread(row, {4, 1}), k.spread(row, {4, 1}));
+  const Value rows = k.op(Op::Offset, {k.spread(in, {4, 1}), repeated}, k.p(Elem::I32, {4, 1}));
+  const Value columns = k.broadcast(k.reshape(k.iota(8, Elem::I64), {1, 8}), {4, 8});
+  const Value all = k.op(Op::Offset, {k.broadcast(rows, {4, 8}), columns}, k.p(Elem::I32, {4, 8}));
+  k.store(k.load_ptr(all)->result(), k.partition(k.tensor(out, {4, 8}, {8, 1}), {4, 8}), {k.i32(0), k.i32(0)});
+  ASSERT_EQ(cpu::SeparableAccesses(k.entry.body()).accesses.size(), 1U);
+  std::vector<std::int32_t> o(32, -1), memory(64);
+  std::iota(memory.begin(), memory.end(), 0);
+  const std::uint64_t args[] = {slot(o.data()), slot(memory.data()), slot(10)};
+  k.compile()->run({}, args);
+  for (std::int32_t i = 0; i < 32; ++i) EXPECT_EQ(o[static_cast<std::size_t>(i)], 20 + i % 8) << i;
+}
 TEST(Separable, StepsMayBeNegative) {
   Kernel k;
   const Value out = k.pointer(Elem::I32), in = k.pointer(Elem::I32);

@@ -2,6 +2,10 @@
 # is compiled, because files share what they include and instantiate. An edit recompiles the files of its batch, so a build
 # that is made once, as CI's and the demo's, turns this on and an everyday build does not.
 option(TESSERA_JOIN_SOURCES "Compile several source files of a target as one: faster where all are compiled" OFF)
+# Such a build is for running tests: line numbers for a debugger took a twelfth of its time. Reports of a sanitizer need them.
+if(TESSERA_JOIN_SOURCES AND CMAKE_BUILD_TYPE STREQUAL "Dev" AND NOT TESSERA_SANITIZE)
+  add_compile_options(-g0)
+endif()
 
 # tessera_join(<target> [BATCH <files>] [THIS_FILE]): joins the target's files, up to eight if no number is given. Files with
 # compile options of their own stand alone. More than eight is for small files: eight that instantiate many

@@ -39,10 +39,8 @@ function(tessera_layer folder)
   list(REMOVE_DUPLICATES headers)
   set_target_properties(${target} PROPERTIES TESSERA_HEADERS "${headers}")  # that its sources may include
   if(sources)
-    # Named as in #include, without the path of this clone: that would be a part of the cache key (compile_with_ccache.sh).
-    list(TRANSFORM headers REPLACE "^${PROJECT_SOURCE_DIR}/include/(.*)" "<\\1>")
     tessera_precompile_layer(${target} ${headers})
-    tessera_join(${target})
+    tessera_join(${target} BATCH 24)  # small files, no kernels
   endif()
   # Installed and exported as tessera::<name>.
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
@@ -52,6 +50,7 @@ endfunction()
 
 # tessera::ir (Tile IR alone) and tessera::tessera (everything), in the tree and installed.
 function(tessera_umbrella)
+  tessera_precompile_layers()
   add_library(tessera_all INTERFACE)
   set_target_properties(tessera_all PROPERTIES EXPORT_NAME tessera)
   target_link_libraries(tessera_all INTERFACE tessera_host tessera_kernels tessera_mesh)

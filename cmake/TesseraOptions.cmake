@@ -76,6 +76,8 @@ target_compile_options(tessera_flags INTERFACE -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(tessera_flags INTERFACE $<$<CONFIG:Release,RelWithDebInfo>:-Wno-restrict>)
 endif()
+define_property(TARGET PROPERTY TESSERA_FEW_CHECKS INHERITED
+                BRIEF_DOCS "Leave out the checks of each pointer for null and alignment (of a folder: of its targets)")
 if(TESSERA_SANITIZE)
   target_compile_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer)
   # A sanitizer's extra branches lead g++ to warn of paths that cannot be taken (GCC manual, -fsanitize); the same code is
@@ -85,11 +87,19 @@ if(TESSERA_SANITIZE)
                            -Wno-maybe-uninitialized -Wno-restrict)
   endif()
   if(NOT TESSERA_SANITIZE STREQUAL "thread")
-    target_compile_options(tessera_flags INTERFACE -fno-sanitize-recover=all)
+    target_compile_options(tessera_flags INTERFACE -fno-sanitize-recover=all
+                           $<$<BOOL:$<TARGET_PROPERTY:TESSERA_FEW_CHECKS>>:-fno-sanitize=null,alignment>)
     # DLPack's deleters are functions of C: both sides declare the structure that is pointed at under a name of their own.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
       target_compile_options(tessera_flags INTERFACE -fno-sanitize=function)
     endif()
   endif()
   target_link_options(tessera_flags INTERFACE -fsanitize=${TESSERA_SANITIZE})
+  # Tests replace operator new. Clang's thread sanitizer allows it as a shared library alone, as g++'s always is.
+  if(TESSERA_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.tsan-${CMAKE_SYSTEM_PROCESSOR}.so
+                    OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+    cmake_path(GET runtime PARENT_PATH runtime_folder)
+    target_link_options(tessera_flags INTERFACE -shared-libsan LINKER:-rpath,${runtime_folder})
+  endif()
 endif()

@@ -2,8 +2,8 @@
 #   OFF       none: what projects that use Tessera get
 #   PROGRAMS  for what is built on the library (tests, Mortar, benchmarks): headers from outside and, for what includes it
 #             anyway, tessera.hpp. An edit of the project's headers recompiles no more than without.
-#   ALL       also for the layers of the library, the public headers that each may include, and for the command. For
-#             builds that are made once: an edit of such a header recompiles every layer above.
+#   ALL       also for the layers of the library, which share one with the public headers of all of them, and for the
+#             command. For builds that are made once: an edit of such a header recompiles every layer.
 # A source file still has to include what it uses. tests/structure/includes.py checks that of the standard library's
 # headers and that programs include Tessera's at all; a build that precompiles less finds the other headers.
 set(TESSERA_PRECOMPILE OFF CACHE STRING "Precompiled headers: OFF, PROGRAMS (of what is built on the library) or ALL")
@@ -30,12 +30,37 @@ function(tessera_precompile target)
   endif()
 endfunction()
 
-# tessera_precompile_layer(<target> <header>...): the same with ALL only: for a layer of the library, and for a program
-# whose files include single headers of it.
+# tessera_precompile_layer(<layer> <path of a header>...): with ALL, the layer uses the header of all layers, to which
+# these are added. A layer has few translation units where files are joined: a header of its own took longer than they do.
 function(tessera_precompile_layer target)
   if(TESSERA_PRECOMPILE STREQUAL "ALL")
-    tessera_precompile(${target} ${ARGN})
+    set_property(GLOBAL APPEND PROPERTY TESSERA_PRECOMPILED_LAYERS ${target})
+    set_property(GLOBAL APPEND PROPERTY TESSERA_PRECOMPILED_HEADERS ${ARGN})
   endif()
+endfunction()
+
+# tessera_precompile_layers(): after the last layer.
+function(tessera_precompile_layers)
+  get_property(layers GLOBAL PROPERTY TESSERA_PRECOMPILED_LAYERS)
+  if(NOT layers)
+    return()
+  endif()
+  get_property(headers GLOBAL PROPERTY TESSERA_PRECOMPILED_HEADERS)
+  list(REMOVE_DUPLICATES headers)
+  # Named as in #include, without the path of this clone: that would be a part of the cache key (compile_with_ccache.sh).
+  list(TRANSFORM headers REPLACE "^${PROJECT_SOURCE_DIR}/include/(.*)" "<\\1>")
+  set(owner precompiled_for_layers)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${owner}.cpp CONTENT "\n")
+  add_library(${owner} STATIC EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/${owner}.cpp)
+  target_link_libraries(${owner} PRIVATE tessera_flags)
+  target_compile_features(${owner} PRIVATE cxx_std_20)
+  target_compile_options(${owner} PRIVATE $<$<CONFIG:Dev>:-O1>)
+  target_include_directories(${owner} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  tessera_precompile(${owner} ${headers})
+  foreach(layer IN LISTS layers)
+    target_precompile_headers(${layer} REUSE_FROM ${owner})
+    tessera_keep_precompiled(${layer})
+  endforeach()
 endfunction()
 
 # tessera_precompile_test(<target> [options]): for programs with GoogleTest, which share a header: one those that link

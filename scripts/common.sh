@@ -62,6 +62,10 @@ need_to_fuzz() {
   need "libclang-rt-$1-dev" "/usr/lib/llvm-$1/lib/clang/$1/lib/linux/libclang_rt.fuzzer-$(uname -m).a"
 }
 
+# What programs of build/tsan need: the races that are none, and a program that finds the names in them. Clang's runtime
+# looks for one of LLVM's, which is another package; addr2line is beside every linker.
+tsan_options() { echo "suppressions=$root/tests/tsan.supp external_symbolizer_path=$(command -v addr2line) ${TSAN_OPTIONS:-}"; }
+
 # Runs a command as root, with sudo if need be.
 as_root() {
   [ "$(id -u)" = 0 ] && { "$@"; return; }

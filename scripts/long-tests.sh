@@ -9,6 +9,7 @@
 #   --only PARTS    only these parts, comma-separated: programs, inputs, flight, products, scans, pairs, kernels,
 #                   models, server (half of the time under the address sanitizer, half under the thread sanitizer),
 #                   sanitizers (all tests with the address and undefined-behaviour sanitizers, whatever they take),
+#                   races (all tests of what runs at the same time with the thread sanitizer, whatever they take),
 #                   aarch64 (tests for 64-bit ARM in an emulator, whatever they take)
 #   --write         adds the results to the table in docs/testing.md
 #   --jobs N        processes at a time (default: the processors, as memory allows)
@@ -16,13 +17,13 @@
 #   --no-build      runs what was built before
 #   --help          this text
 #
-# scripts/test.sh --full gives programs, inputs, flight and scans a minute each. The random numbers start from
+# scripts/test.sh --full gives programs, inputs, flight and scans half a minute each. The random numbers start from
 # the day's date: the output has what repeats a failure.
 set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-minutes=60 known=programs,inputs,flight,products,scans,pairs,kernels,models,server,sanitizers,aarch64 parts='' write=no jobs='' build=yes together=no
+minutes=60 known=programs,inputs,flight,products,scans,pairs,kernels,models,server,sanitizers,races,aarch64 parts='' write=no jobs='' build=yes together=no
 while [ $# -gt 0 ]; do
   case $1 in
     --minutes) minutes=${2:?--minutes needs a number}; shift ;;
@@ -50,7 +51,7 @@ mkdir -p $logs
 
 arm_programs=(test_base test_ir test_lang test_passes test_codegen_cpu test_runtime test_host test_mortar_text test_mortar)
 declare -A targets=([aarch64]="${arm_programs[*]} tessera_command mortar_command" [programs]=test_generate [flight]=soak [products]=test_kernels_programs [scans]=test_kernels_programs [pairs]=test_pairs [kernels]="assembled_programs assembled_gpu_programs"
-  [inputs]=fuzzers [models]=test_runtime_model [server]=mortar_command [sanitizers]=all)
+  [inputs]=fuzzers [models]=test_runtime_model [server]=mortar_command [sanitizers]=all [races]=concurrency_tests)
 # build_in <folder> <preset> <parts> [cmake options]: what these parts need, if they are wanted.
 build_in() {
   local folder=$1 preset=$2 part needed=() more
@@ -71,11 +72,11 @@ build_parts() {
   need libboost-dev boost/asio.hpp
   wanted server && need libssl-dev openssl/ssl.h
   if wanted aarch64; then need_to_cross_compile; fi
-  if wanted inputs || wanted models || wanted server || wanted sanitizers; then need_to_fuzz "$clang"; fi
+  if wanted inputs || wanted models || wanted server || wanted sanitizers || wanted races; then need_to_fuzz "$clang"; fi
   install_missing
   build_in dev dev "programs flight products scans pairs kernels" $(wanted kernels && echo -DTESSERA_BUILD_GENERALITY=ON)
   build_in clang clang "inputs models server" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
-  build_in tsan tsan "server" -DTESSERA_BUILD_GPU_TESTS=OFF
+  build_in tsan tsan "server races" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
   build_in aarch64 aarch64 "aarch64"
   build_in sanitizers clang "sanitizers" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 }
@@ -115,14 +116,20 @@ do_models() {
 }
 # storm <build>: clients that leave in every state; a sanitizer's finding ends the server with another code than 0.
 storm() {
-  TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}" python3 tests/mortar/server_storm.py "build/$1/mortar/mortar" tests/mortar/data/models \
+  TSAN_OPTIONS=$(tsan_options) python3 tests/mortar/server_storm.py "build/$1/mortar/mortar" tests/mortar/data/models \
     tests/mortar/data/templates --seconds $((seconds / 2)) --seed "$(date +%Y%m%d)" --sanitized --patience 60
 }
 do_server() { storm clang && storm tsan && echo "$((seconds / 2)) s under each sanitizer"; }
 # What build/clang leaves out of CI is tested here too.
 do_sanitizers() {
-  ctest --test-dir build/sanitizers --output-on-failure --no-tests=error -j "$jobs" -LE "structure|consumer|tileiras|reject" \
+  TESSERA_TEST_ROUNDS=all ctest --test-dir build/sanitizers --output-on-failure --no-tests=error -j "$jobs" -LE "structure|consumer|tileiras|reject" \
     -E '^Model.*AtRandom|^ModelFailures|^ModelGraphs|^pages' | grep -E 'tests passed|\*\*\*Failed|\*\*\*Exception|\*\*\*Timeout'
+  return "${PIPESTATUS[0]}"
+}
+# What build/tsan leaves out of CI is tested here too.
+do_races() {
+  TESSERA_TEST_ROUNDS=all TSAN_OPTIONS=$(tsan_options) ctest --test-dir build/tsan --output-on-failure --no-tests=error -j "$jobs" \
+    -L concurrency | grep -E 'tests passed|\*\*\*Failed|\*\*\*Exception|\*\*\*Timeout'
   return "${PIPESTATUS[0]}"
 }
 # Each program as a whole: the emulator would translate it anew for each test.
@@ -133,7 +140,7 @@ do_aarch64() {
     --ignore-eos --max-tokens 8 --max-context 256 --json || outcome=1
   for program in "${arm_programs[@]}"; do
     echo "$program"
-    TESSERA_VERIFY=claims "${emulator[@]}" "build/aarch64/tests/$program" --gtest_brief=1 || outcome=1
+    TESSERA_TEST_ROUNDS=all TESSERA_VERIFY=claims "${emulator[@]}" "build/aarch64/tests/$program" --gtest_brief=1 || outcome=1
   done
   echo "${#arm_programs[@]} programs of tests, both commands"
   return $outcome

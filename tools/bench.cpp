@@ -120,7 +120,10 @@ std::string default_sweep(const BenchOptions& o) {
   }
   if (const int code = program.finish(); code != 0)
     throw Error("ConfigError", concat("the benchmark program ended with code ", code), {});
-  if (!any && !o.list) throw UsageError(concat("there is no kernel ", o.kernel, "; tessera bench --list prints them"));
+  if (!any && !o.list)
+    throw UsageError(concat("there is no kernel ", o.kernel, o.program.empty() ? "" : concat(" in ", o.program[0]),
+                            "; tessera bench --list", o.program.empty() ? "" : concat(" -- ", o.program[0]),
+                            " prints them"));
   return found;
 }
 

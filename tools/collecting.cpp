@@ -46,7 +46,7 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path, ignored);
 }
 
-int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder, bool quiet,
+int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder, Output output,
                    const std::vector<std::string>& after) {
   std::vector<std::string> names{"TESSERA_COLLECT", "TESSERA_COLLECT_GPUS", "TESSERA_DEVICE"};
   if (!after.empty()) names.insert(names.end(), {"TESSERA_DUMP", "TESSERA_DUMP_DIR", "TESSERA_DUMP_FILTER"});
@@ -66,7 +66,8 @@ int run_collecting(std::vector<char*> program, const std::string& gpus, const st
   program.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  if (quiet) posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  if (output == Output::ToErrors) posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  if (output == Output::Discarded) posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t child = 0;
   const int error = posix_spawnp(&child, program[0], &actions, nullptr, program.data(), pointers.data());
   posix_spawn_file_actions_destroy(&actions);

@@ -18,11 +18,14 @@ class TemporaryFolder {
   std::string path;
 };
 
+enum class Output { Kept, ToErrors, Discarded };
+
 /// Runs the program (name and arguments) on the CPU; its kernels for `gpus` ("sm_90,sm_100") are written into `folder`.
-/// Returns its exit code, or 128 plus its signal. Throws IoError if it cannot be started. `quiet`: discards its output.
-/// `after`: passes whose results are written into the folder as well (TESSERA_DUMP=after:...); empty: none.
-int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder, bool quiet = false,
-                   const std::vector<std::string>& after = {});
+/// Returns its exit code, or 128 plus its signal. Throws IoError if it cannot be started. `output`: where its standard
+/// output goes. `after`: passes whose results are written into the folder as well (TESSERA_DUMP=after:...); empty:
+/// none.
+int run_collecting(std::vector<char*> program, const std::string& gpus, const std::string& folder,
+                   Output output = Output::Kept, const std::vector<std::string>& after = {});
 
 /// The contents of a file. Throws IoError.
 std::string read_text(const std::string& path);

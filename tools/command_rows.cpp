@@ -52,8 +52,8 @@ constexpr OptionRow kBuildOptions[] = {
 constexpr UsageForm kExplainForms[] = {
     {"tessera explain [--gpu sm_90[,sm_100...]] [--kernel NAME] -- PROGRAM [ARGUMENTS...]",
      "runs PROGRAM on the CPU and reports, for every kernel that it launches (whose name contains NAME), which "
-     "predicates hold, how "
-     "each load and store accesses memory, and the assembler's remarks."},
+     "predicates do not "
+     "hold, how each load and store accesses memory, and the assembler's remarks."},
     {"tessera explain --after PASS[,PASS...]|all ...",
      "prints the IR of each kernel after these passes instead; takes all other options."},
     {"tessera explain [--gpu ...] [--device D] KERNEL [key=value ...]",
@@ -64,6 +64,7 @@ constexpr UsageForm kExplainForms[] = {
 constexpr OptionRow kExplainOptions[] = {
     {"--gpu", "LIST", "GPUs to compile for, separated by commas (default: sm_90)"},
     {"--kernel", "NAME", "only kernels of the program whose names contain NAME"},
+    {"-v", nullptr, "all predicates of the launches, not only those that do not hold"},
     {"--after", "PASSES", "prints the IR after these passes, separated by commas; all: after each"},
     {"--passes", nullptr, "lists the passes"},
     {"--device", "D", "measures on this device: cpu, cuda, cuda:1"},
@@ -97,6 +98,7 @@ constexpr OptionRow kTuneOptions[] = {
     {"--plan", nullptr, "the shapes of the project's benchmarks"},
     {"--list", "[FILE]", "lists the kernels that can be tuned, or the records of FILE"},
     {"--out", "FILE", "writes records to FILE; an interrupted run continues, and known results are kept"},
+    {"--device", "D", "measures on this device: cpu, cuda, cuda:1 (default: as for any program)"},
     {"--again", nullptr, "measures again even if FILE has a record that is not stale"},
     {"--seconds", "N", "starts no new measurement after N seconds"},
     {"--hints", "HINTS", "hints to try instead of the kernel's: \"warps=2,4 latency=2,6\"; \"-\" for none"},
@@ -104,6 +106,21 @@ constexpr OptionRow kTuneOptions[] = {
     {"--gpu", "GPU", "the GPU of --dry-run (default: sm_90)"},
     {"-j", "N", "compilations at a time"},
     {"-v", nullptr, "prints every point, not only the best"},
+};
+
+constexpr UsageForm kLintForms[] = {
+    {"tessera lint [-p BUILD] FILE... [-- COMPILER OPTIONS...]",
+     "finds host variables that are assigned in tile_if, tile_while or loops of the device, which happens once, while "
+     "the "
+     "kernel is recorded, and `continue` in tile_if, which only ends the arm. It needs clang-query 14 or newer, and "
+     "does not "
+     "see what is assigned through a function or a reference. A line that means it carries the comment "
+     "NOLINT(assignment) or "
+     "NOLINT(continue). It exits with 1 if it has found something."},
+};
+constexpr OptionRow kLintOptions[] = {
+    {"-p", "BUILD", "the folder with the compile_commands.json that has the files' options"},
+    {"--clang-query", "FILE", "the program to search with (default: the newest clang-query on the path)"},
 };
 
 constexpr UsageForm kHelpForms[] = {{"tessera help", "prints the list of commands."}};
@@ -123,6 +140,8 @@ constexpr CommandRow kRows[] = {
      "", true},
     {"tune", "measures tiles and hints of the library's kernels for given shapes, and records the best", kTuneForms,
      kTuneOptions},
+    {"lint", "finds host variables and continue in the recorded parts of kernels, which do not do what they say",
+     kLintForms, kLintOptions, "", true},
     {"help", "prints the list of commands", kHelpForms, {}},
 };
 

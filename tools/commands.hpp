@@ -38,6 +38,9 @@ int explain_command(Words words);
 /// with the device's roofline. `one_size`: only the first value of each axis.
 int bench_command(Words words, bool one_size = false);
 
+/// `tessera lint [-p BUILD] FILES... [-- FLAGS...]`: finds mistakes in the recorded parts of kernels (clang-query).
+int lint_command(Words words);
+
 /// `tessera get-tileiras`: fetches NVIDIA's assembler into the user's cache (docs/tileiras.md).
 int get_tileiras_command(Words words);
 

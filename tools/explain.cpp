@@ -13,6 +13,7 @@
 
 #include "collecting.hpp"
 #include "command_rows.hpp"
+#include "library_cases.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/code_report.hpp"
@@ -29,6 +30,7 @@ struct ExplainOptions {
   std::vector<std::string> values;  ///< of the library's kernel
   std::vector<std::string> after;   ///< passes whose results are printed, instead of everything else
   bool list_passes = false;
+  bool all_predicates = false;  ///< also those that hold
   std::vector<char*> program;
 };
 
@@ -107,12 +109,78 @@ class Times {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-void explain(const jit::Collected& kernel) {
+constexpr const char* kPredicates = "  predicates of the launch";
+constexpr const char* kLargest = "  largest tile: ";
+constexpr const char* kAdvice = "  advice: ";
+
+/// A report as it is shown: of the predicates those that do not hold, unless all are requested, and no largest tile,
+/// which is for kernels that spill. `advised` is set if it has advice.
+std::string shown(const std::string& report, bool all_predicates, bool& advised) {
+  std::string text;
+  std::size_t held = 0, at_predicates = std::string::npos;
+  bool in_predicates = false, any = false;
+  for (std::size_t at = 0; at < report.size();) {
+    const std::size_t end = std::min(report.find('\n', at), report.size() - 1);
+    const std::string line = report.substr(at, end + 1 - at);
+    at = end + 1;
+    advised |= line.starts_with(kAdvice);
+    if (line.starts_with(kLargest)) continue;
+    if (line.starts_with(kPredicates)) {
+      in_predicates = true;
+      at_predicates = text.size();
+      if (all_predicates) text += line;
+      continue;
+    }
+    in_predicates = in_predicates && line.starts_with("    ");
+    if (in_predicates && !all_predicates) {
+      if (line.starts_with("    + ") || line.starts_with("    none")) {
+        held += line.starts_with("    + ") ? 1 : 0;
+        continue;
+      }
+      any = true;
+    }
+    text += line;
+  }
+  if (!all_predicates && at_predicates != std::string::npos)
+    text.insert(at_predicates, any        ? concat(kPredicates, " that do not hold (", held, " hold: -v)\n")
+                               : held > 0 ? concat(kPredicates, ": all ", held, " hold (-v)\n")
+                                          : concat(kPredicates, ": none\n"));
+  return text;
+}
+
+/// What the report says of the largest tile, for a kernel that spills; empty if it says nothing.
+std::string largest_tile(const std::string& report) {
+  const std::size_t at = report.find(kLargest);
+  if (at == std::string::npos) return "";
+  const std::size_t start = at + std::char_traits<char>::length(kLargest);
+  return report.substr(start, report.find('\n', start) - start);
+}
+
+/// The first line of the user's that a report names, "app.cpp:12"; empty if it names none.
+std::string first_place(const std::string& report) {
+  std::size_t at = 0;
+  for (; at < report.size(); at = report.find('\n', at) + 1) {
+    if (report.compare(at, 4, "    ") != 0) continue;
+    const std::size_t start = report.find_first_not_of(" +-", at);
+    const std::size_t end = report.find_first_of(" \n", start);
+    const std::string word = report.substr(start, end - start);
+    const std::size_t colon = word.rfind(':');
+    if (colon != std::string::npos && colon + 1 < word.size() && word.find('.') < colon &&
+        word.find_first_not_of("0123456789", colon + 1) == std::string::npos)
+      return word;
+    if (report.find('\n', at) == std::string::npos) break;
+  }
+  return "";
+}
+
+/// Returns false if the kernel does not compile, which is printed.
+bool explain(const jit::Collected& kernel, bool all_predicates, bool& advised) {
   std::string why;
   const auto assembler = jit::assembler_for(kernel.gpu, &why);
   if (!assembler) {
-    std::printf("%s  %s\n\n", read_text(kernel.forms.front().report).c_str(), why.c_str());
-    return;
+    std::printf("%s  %s\n\n", shown(read_text(kernel.forms.front().report), all_predicates, advised).c_str(),
+                why.c_str());
+    return true;
   }
   tileiras::AssembleOptions options;
   options.gpu = kernel.gpu;
@@ -124,6 +192,7 @@ void explain(const jit::Collected& kernel) {
   Times times;
   jit::Asked asked;
   tileiras::AssembleResult made;
+  std::string report;
   try {
     auto best = jit::best_form(
         kernel.forms, stored_form,
@@ -137,16 +206,19 @@ void explain(const jit::Collected& kernel) {
           return result;
         },
         notes_of);
-    std::fputs(read_text(best.prepared.report).c_str(), stdout);
+    report = read_text(best.prepared.report);
+    std::fputs(shown(report, all_predicates, advised).c_str(), stdout);
     if (best.cause != jit::Cause::None)
       std::printf("    %s: %s\n",
                   best.prepared.form == jit::Form::Chosen ? "no other form takes less" : "instead of the chosen one",
                   first_line(best.reason).c_str());
     asked = best.prepared.asked;
     made = std::move(best.made);
-  } catch (const CompileError&) {
-    std::fputs(read_text(kernel.forms.front().report).c_str(), stdout);
-    throw;
+  } catch (const CompileError& error) {
+    report = read_text(kernel.forms.front().report);
+    std::fputs(shown(report, all_predicates, advised).c_str(), stdout);
+    std::printf("  %s at %s does not compile: %s\n\n", kernel.label.c_str(), first_place(report).c_str(), error.what());
+    return false;
   }
   std::printf("  assembler %d.%d, %.2f s of processor time%s\n", assembler->major, assembler->minor, made.seconds,
               times.slowest().c_str());
@@ -154,12 +226,16 @@ void explain(const jit::Collected& kernel) {
   for (const std::string& warning : made.warnings) std::printf("    %s\n", warning.c_str());
   const jit::CubinResources r = jit::resources_of(made.cubin);
   std::printf("  %u registers, %.1f KiB of shared memory, %u bytes of stack%s\n", r.registers,
-              static_cast<double>(r.shared) / 1024, r.stack,
-              r.stack > 0 ? " (spilled registers: slow; smaller pieces keep less)" : "");
+              static_cast<double>(r.shared) / 1024, r.stack, r.stack > 0 ? " (spilled registers: slow)" : "");
+  if (const std::string largest = largest_tile(report); r.stack > 0 && !largest.empty()) {
+    std::printf("%s%s\n", kAdvice, largest.c_str());
+    advised = true;
+  }
   if (const int fit = jit::fewer_blocks(asked, notes_of(made)); fit > 0)
     std::printf("  only %d of these blocks %s on an SM: a persistent kernel is launched with as many\n", fit,
                 fit == 1 ? "fits" : "fit");
   std::puts("");
+  return true;
 }
 
 }  // namespace
@@ -187,6 +263,12 @@ void print_passes() {
   }
 }
 
+bool is_library_case(const std::string& name) {
+  for (const auto& cases : {library_row_cases(), library_product_cases()})
+    if (std::any_of(cases.begin(), cases.end(), [&](const measure::Case& c) { return c.name == name; })) return true;
+  return false;
+}
+
 ExplainOptions parse_explain(Words words) {
   const Given given(row_of("explain"), words);
   ExplainOptions o;
@@ -194,6 +276,7 @@ ExplainOptions parse_explain(Words words) {
   o.filter = given.text("--kernel");
   if (given.has("--after")) o.after = passes_of(given.text("--after"));
   o.list_passes = given.has("--passes");
+  o.all_predicates = given.has("-v");
   o.device = given.text("--device");
   o.program = given.program();
   for (const std::string& word : given.words()) {
@@ -208,6 +291,8 @@ ExplainOptions parse_explain(Words words) {
     throw UsageError("a kernel of the library or a program, not both; --kernel NAME selects kernels of a program");
   if (o.program.empty() && o.kernel.empty() && !o.list_passes)
     throw UsageError("expected a kernel of the library (tessera bench --list), or -- PROGRAM");
+  if (!o.kernel.empty() && !is_library_case(o.kernel))
+    throw UsageError(concat("there is no kernel ", o.kernel, "; tessera bench --list prints them"));
   return o;
 }
 
@@ -235,26 +320,38 @@ std::size_t print_texts(const std::string& folder, const std::string& filter) {
   return files.size();
 }
 
-/// Prints every kernel that a run has collected; returns their number.
-std::size_t explain_all(const ExplainOptions& o, const std::vector<char*>& program) {
+struct Explained {
+  std::size_t shown = 0, failed = 0;  ///< kernels, and those of them that do not compile
+};
+
+/// Prints every kernel that a run has collected.
+Explained explain_all(const ExplainOptions& o, const std::vector<char*>& program) {
   const TemporaryFolder folder;
-  if (const int code = run_collecting(program, o.gpus, folder.path, o.program.empty(), o.after); code != 0) {
+  const Output output = o.program.empty() ? Output::Discarded : Output::ToErrors;
+  if (const int code = run_collecting(program, o.gpus, folder.path, output, o.after); code != 0) {
     const char* name = o.program.empty() ? o.kernel.c_str() : program[0];
     std::fprintf(stderr, "tessera explain: %s ended with code %d; kernels that it launched until then:\n", name, code);
   }
-  if (!o.after.empty()) return print_texts(folder.path, o.filter);
-  std::size_t shown = 0;
+  if (!o.after.empty()) return {print_texts(folder.path, o.filter), 0};
+  Explained done;
+  bool advised = false;
   std::puts("");
   for (const jit::Collected& kernel : jit::collected(folder.path)) {
     if (!kernel.asked || kernel.label.find(o.filter) == std::string::npos) continue;
-    explain(kernel);
-    ++shown;
+    done.failed += explain(kernel, o.all_predicates, advised) ? 0 : 1;
+    ++done.shown;
   }
-  return shown;
+  if (advised && !o.program.empty())
+    std::puts(
+        "Predicates and advice are those of the sizes that this run launched: run the program with the sizes that you "
+        "mean.");
+  if (done.failed > 0)
+    std::fprintf(stderr, "tessera explain: %zu of %zu kernels do not compile\n", done.failed, done.shown);
+  return done;
 }
 
 /// Measures the library's kernel on a device, at one size, as `tessera bench` does.
-int measure(const ExplainOptions& o) {
+int measured(const ExplainOptions& o) {
   std::vector<std::string> words = {o.kernel};
   words.insert(words.end(), o.values.begin(), o.values.end());
   if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
@@ -277,13 +374,13 @@ int explain_command(Words words) {
   if (program.empty()) {
     for (std::string& word : library) program.push_back(word.data());
   }
-  const std::size_t shown = explain_all(o, program);
+  const auto [shown, failed] = explain_all(o, program);
   if (shown == 0) std::printf("no kernel%s%s was launched\n", o.filter.empty() ? "" : " named ", o.filter.c_str());
   if (!o.after.empty()) return shown > 0 ? 0 : 1;
   const bool measurable = o.program.empty() && shown > 0;
-  if (measurable && (!o.device.empty() || runtime::cuda::available())) return measure(o);
+  if (measurable && (!o.device.empty() || runtime::cuda::available())) return measured(o);
   if (measurable) std::puts("not measured: there is no GPU here (--device cpu measures on the CPU)");
-  return shown > 0 ? 0 : 1;
+  return shown > 0 && failed == 0 ? 0 : 1;
 }
 
 }  // namespace tessera

@@ -75,7 +75,7 @@ constexpr double kLeastSeconds = 1e-3, kMostJobs = 1024;
 struct Command {
   TuneOptions options;
   std::vector<std::string> asked;
-  std::string gpu = "sm_90", listed;
+  std::string gpu = "sm_90", listed, device;
   double seconds = 0;
   bool list = false, dry = false, again = false, all = false;
 };
@@ -118,6 +118,9 @@ Command parse_tune(Words words) {
   c.options.jobs = static_cast<int>(std::min(given.number("-j", c.options.jobs, 1), kMostJobs));
   c.list = given.has("--list");
   c.listed = given.text("--list");
+  c.device = given.text("--device");
+  if (!c.device.empty() && given.has("--dry-run"))
+    throw UsageError("--dry-run compiles for --gpu and runs on no device: leave --device out");
   c.dry = given.has("--dry-run");
   c.again = given.has("--again");
   c.all = given.has("-v");
@@ -274,6 +277,7 @@ int tune_command(Words words) {
     if (c.options.only_compile <= 0) throw std::runtime_error(concat("--gpu takes a GPU such as sm_90, found ", c.gpu));
     set_default_device(Device::cpu());
   }
+  if (!c.device.empty()) set_default_device(runtime::parse_device(c.device));
   std::printf("on %s\n", c.dry ? c.gpu.c_str() : default_device().name().c_str());
   return tune_all(c);
 }

@@ -2,10 +2,10 @@
 _tessera() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} offered='' i
   if [ "$COMP_CWORD" = 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W 'doctor get-tileiras cache build explain bench tune help --help --version' -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W 'doctor get-tileiras cache build explain bench tune lint help --help --version' -- "$word")
     return
   fi
-  if [[ ' build explain bench ' == *" $command "* ]]; then
+  if [[ ' build explain bench lint ' == *" $command "* ]]; then
     for ((i = 2; i < COMP_CWORD; i++)); do
       [ "${COMP_WORDS[i]}" = -- ] || continue
       if [ $i = $((COMP_CWORD - 1)) ]; then
@@ -17,11 +17,11 @@ _tessera() {
     done
   fi
   case $command:$before in
-    get-tileiras:--release | get-tileiras:--bundle | build:-o | build:--list | bench:--svg | bench:--json | tune:--list | tune:--out)
+    get-tileiras:--release | get-tileiras:--bundle | build:-o | build:--list | bench:--svg | bench:--json | tune:--list | tune:--out | lint:--clang-query)
       mapfile -t COMPREPLY < <(compgen -A file -- "$word")
       return
       ;;
-    get-tileiras:--index | build:--gpu | build:-j | explain:--gpu | explain:--kernel | explain:--after | explain:--device | bench:--device | bench:--ms | bench:--most-ms | tune:--seconds | tune:--hints | tune:--gpu | tune:-j)
+    get-tileiras:--index | build:--gpu | build:-j | explain:--gpu | explain:--kernel | explain:--after | explain:--device | bench:--device | bench:--ms | bench:--most-ms | tune:--device | tune:--seconds | tune:--hints | tune:--gpu | tune:-j | lint:-p)
       COMPREPLY=()
       return
       ;;
@@ -31,9 +31,10 @@ _tessera() {
     get-tileiras) offered='--where --force --index --release --bundle' ;;
     cache) offered='list size clear' ;;
     build) offered='-o --gpu -j --list --' ;;
-    explain) offered='--gpu --kernel --after --passes --device --' ;;
+    explain) offered='--gpu --kernel -v --after --passes --device --' ;;
     bench) offered='--list --device --ms --most-ms --svg --json --' ;;
-    tune) offered='--plan --list --out --again --seconds --hints --dry-run --gpu -j -v' ;;
+    tune) offered='--plan --list --out --device --again --seconds --hints --dry-run --gpu -j -v' ;;
+    lint) offered='-p --clang-query --' ;;
     help) offered='' ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$offered" -- "$word")

@@ -5,6 +5,7 @@ is its comment, `///<` after one too, functional macros that a header defines an
 in `namespace detail`, `lang`, `jit`, `runtime` or `impl` is not public (it is kept apart, for the members that a public
 class inherits). A declaration that cannot be understood is an error, not a gap in the page.
 """
+import pathlib
 import re
 from dataclasses import dataclass, field
 
@@ -58,10 +59,11 @@ def tokens_of(text):
             for m in TOKEN.finditer(text) if m.lastgroup != "space" and not (m.lastgroup == "comment" and not m.group())]
 
 
-def expand_macros(text):
-    """Replaces the uses of macros that the header itself defines; a comment after a use goes in front of it."""
+def expand_macros(text, included=()):
+    """Replaces the uses of macros that the header itself defines, or one of those that it includes (their texts); a comment after a use
+    goes in front of it."""
     macros = {name: ([p.strip() for p in params.split(",")], body.replace("\\\n", "\n"))
-              for name, params, body in DEFINE.findall(text)}
+              for source in (*included, text) for name, params, body in DEFINE.findall(source)}
     text = DEFINE.sub(lambda m: "\n" * m.group().count("\n"), text)
 
     def use(match):
@@ -230,10 +232,17 @@ def find_call(tokens):
 DROPPED = {"inline", "virtual", "noexcept"}
 
 
+def included_texts(text):
+    """The texts of the public headers that a header includes itself."""
+    folder = pathlib.Path(__file__).resolve().parents[2] / "include"
+    paths = [folder / name for name in re.findall(r'^#include "(tessera/[^"]+)"', text, re.M)]
+    return [path.read_text(encoding="utf-8") for path in paths if path.is_file()]
+
+
 class Reader:
     def __init__(self, path, text):
         self.header = Header(path, top_comment(text), {}, {})
-        self.text = expand_macros(text)
+        self.text = expand_macros(text, included_texts(text))
         self.tokens = tokens_of(self.text)
 
     def read(self):
@@ -432,7 +441,7 @@ class Reader:
             inner = [t for t in self.tokens[body[0] + 1:body[1] - 1] if t.kind != "comment"]
             found.rejects = bool(inner) and (
                 inner[0].text == "static_assert" and any(t.text in ("never", "never_true") for t in inner[:6]) or
-                any(t.text.startswith("explain_") for t in inner[:3]))
+                any(t.text.startswith(("explain_", "Explain")) for t in inner[:8]))
         return found
 
 

@@ -2,9 +2,11 @@
 // masked) the extent. docs/compiler/divisibility.md.
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "analysis/low_bits.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/values.hpp"
@@ -98,6 +100,69 @@ bool picks_elements(Value offsets) {
   return false;
 }
 
+/// What is known of the first element of each row of a tile of offsets, a row being the elements along the last axis:
+/// where rows that count elements one by one begin.
+class RowStarts {
+ public:
+  explicit RowStarts(const Divisibility& known) : known_(known) {}
+
+  /// Assumes the initial values of what loops carry, and looks again where a loop changes what was assumed of them.
+  /// What is known only ever gets less, so this ends.
+  LowBits of(Value offsets) {
+    for (;;) {
+      done_.clear();
+      changed_ = false;
+      const LowBits found = start(offsets);
+      if (!changed_) return found;
+    }
+  }
+
+ private:
+  LowBits start(Value v) {
+    const bool one = !v.type().is_tile() || v.type().rank() == 0 || v.type().shape().back() == 1;
+    if (one) return known_.of(v);
+    if (const auto it = done_.find(v.impl()); it != done_.end()) return it->second;
+    const LowBits found = v.def() != nullptr ? computed(*v.def(), v) : carried(v);
+    done_[v.impl()] = found;
+    return found;
+  }
+  LowBits computed(const Operation& op, Value v) {
+    switch (op.op()) {
+      case Op::Iota: return low_bits::exact(0, 64);
+      case Op::AddI: return low_bits::add(start(op.operand(0)), start(op.operand(1)));
+      case Op::SubI: return low_bits::sub(start(op.operand(0)), start(op.operand(1)));
+      case Op::ExtI:
+      case Op::Assume:
+      case Op::Broadcast: return start(op.operand(0));
+      case Op::TruncI: return low_bits::cut(start(op.operand(0)), ir::info(v.type().elem()).bits);
+      case Op::Reshape: {  // rows may begin within rows of what is reshaped
+        const auto from = op.operand(0).type().shape();
+        const LowBits before = start(op.operand(0));
+        if (from.empty() || from.back() == v.type().shape().back() || from.back() == 1) return before;
+        return low_bits::cut(before, std::countr_zero(static_cast<std::uint64_t>(v.type().shape().back())));
+      }
+      default: return known_.of(v);
+    }
+  }
+  LowBits carried(Value v) {
+    const std::vector<Value> values = carried_as(v);
+    if (values.empty()) return known_.of(v);
+    const auto [it, first] = assumed_.try_emplace(v.impl());
+    if (first) it->second = start(values.front());
+    const LowBits assumed = it->second;
+    done_[v.impl()] = assumed;
+    LowBits all = assumed;
+    for (const Value value : values) all = low_bits::meet(all, start(value));
+    if (all == assumed) return assumed;
+    changed_ = true;
+    return assumed_[v.impl()] = all;
+  }
+
+  const Divisibility& known_;
+  std::unordered_map<const ir::ValueImpl*, LowBits> done_, assumed_;
+  bool changed_ = false;
+};
+
 /// The minimum so far, as log2 of elements or bytes, and its cause.
 struct Least {
   int zeros = 0;
@@ -131,7 +196,8 @@ Value repeated_scalar(Value tile) {
   return tile;
 }
 
-/// For pointer tiles: aligned offsets are those of rows; exactly one other term may count elements.
+/// For pointer tiles: aligned offsets are those of rows; exactly one other term may count elements, from where its rows
+/// begin.
 AccessWidth pointer_width(const Access& access, const Divisibility& known) {
   Value p = access.pointers;
   const std::int64_t bytes = ir::info(p.type().pointee().elem()).bytes;
@@ -145,8 +211,12 @@ AccessWidth pointer_width(const Access& access, const Divisibility& known) {
         least.take(known.of(scalar).zeros() + element, limit_of_offset(scalar));
       else if (of_offset > 0)
         least.take(of_offset + element, WidthLimit::Stride);
-      else
-        counting += picks_elements(def->operand(1)) ? 2 : 1;
+      else if (picks_elements(def->operand(1)))
+        counting += 2;
+      else {
+        ++counting;
+        least.take(RowStarts(known).of(def->operand(1)).zeros() + element, WidthLimit::Base);
+      }
     } else if (def->op() != Op::Broadcast && def->op() != Op::Reshape) {
       break;
     }

@@ -280,8 +280,8 @@ void Launch::choose_variant() {
   for (const Param& p : brief()) {
     if (p.is_tensor) key.tensors[tensor++] = tensor_bits(dims(p), strides(p));
   }
-  key.flags = flag_bits(!persistent_ && blocks_ > kMaxGridAxis, check_mode(), options_.accuracy_given,
-                        options_.accuracy, options_.tuning);
+  key.flags = flag_bits(!persistent_ && blocks_ > kMaxGridAxis, check_mode(), strict_check_mode(),
+                        options_.accuracy_given, options_.accuracy, options_.tuning);
   variant_ = &record_.variant(key, where_);
 }
 

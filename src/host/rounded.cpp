@@ -13,14 +13,14 @@ namespace tessera::detail {
 namespace {
 
 constexpr int kBins = reproducible<f32>::bins;
-constexpr int kLine = 256;
-using Words = Tile<i64, kLine>;
+constexpr int kWordsAtOnce = 256;
+using Words = Tile<i64, kWordsAtOnce>;
 
 /// The digits, 0 to 2^32 - 1, of a number whose bins are any numbers; what they leave over is the last one, which has
 /// the sign. Bins are at most 2^63 - 2^31, so that a carry, at most 2^31, fits.
 std::vector<Words> digits_of(const std::vector<Words>& bins) {
   std::vector<Words> digits;
-  auto carry = zeros<i64, kLine>();
+  auto carry = zeros<i64, kWordsAtOnce>();
   for (const Words& bin : bins) {
     const auto sum = bin + carry;
     digits.push_back(sum & 0xffffffff);
@@ -31,31 +31,31 @@ std::vector<Words> digits_of(const std::vector<Words>& bins) {
 }
 
 /// The bits of the f32 nearest to a number with these digits, which is not negative.
-Tile<i32, kLine> nearest(const std::vector<Words>& digits) {
+Tile<i32, kWordsAtOnce> nearest(const std::vector<Words>& digits) {
   // The highest digit that is not 0, the one below it, and in the last bit whether anything is below these: at least 33
   // bits, which is enough to round to 24.
-  auto word = zeros<i64, kLine>(), below = zeros<i64, kLine>();
-  auto scale = zeros<i32, kLine>();  // the word counts multiples of 2^(scale - 149)
+  auto word = zeros<i64, kWordsAtOnce>(), below = zeros<i64, kWordsAtOnce>();
+  auto scale = zeros<i32, kWordsAtOnce>();  // the word counts multiples of 2^(scale - 149)
   for (std::size_t k = 0; k < digits.size(); ++k) {
     auto here = digits[k] << 32;
-    if (k > 0) here |= digits[k - 1] | where(below != 0, Words(full<i64, kLine>(1)), zeros<i64, kLine>());
+    if (k > 0) here |= digits[k - 1] | where(below != 0, Words(full<i64, kWordsAtOnce>(1)), zeros<i64, kWordsAtOnce>());
     word = where(digits[k] != 0, here, word);
-    scale = where(digits[k] != 0, full<i32, kLine>(32 * static_cast<int>(k) - 32), scale);
+    scale = where(digits[k] != 0, full<i32, kWordsAtOnce>(32 * static_cast<int>(k) - 32), scale);
     if (k > 0) below |= digits[k - 1];
   }
   const auto bits = bitcast<i32>(cast<f32>(bitcast<u64>(word)));
   const auto exponent = (bits >> 23) + scale - 149;
   // A number below 2^-126 is a multiple of 2^-149, and exact.
-  const auto normal = where(exponent > 254, full<i32, kLine>(0x7f800000), bits + ((scale - 149) << 23));
+  const auto normal = where(exponent > 254, full<i32, kWordsAtOnce>(0x7f800000), bits + ((scale - 149) << 23));
   return where(exponent < 1, cast<i32>(digits[0]), normal);
 }
 
-void round_sums(Mut<f32, kLine> y, In<i64, kBins, dyn> sums) {
+void round_sums(Mut<f32, kWordsAtOnce> y, In<i64, kBins, dyn> sums) {
   auto [i] = y.index();
-  auto in = sums.tiles(shape<1, kLine>);
+  auto in = sums.tiles(shape<1, kWordsAtOnce>);
   std::vector<Words> bins;
-  for (int k = 0; k + 1 < kBins; ++k) bins.push_back(reshape(in.load(k, i), shape<kLine>));
-  const Words special = reshape(in.load(kBins - 1, i), shape<kLine>);
+  for (int k = 0; k + 1 < kBins; ++k) bins.push_back(reshape(in.load(k, i), shape<kWordsAtOnce>));
+  const Words special = reshape(in.load(kBins - 1, i), shape<kWordsAtOnce>);
 
   const auto negative = digits_of(bins).back() < 0;
   for (Words& bin : bins) bin = where(negative, -bin, bin);
@@ -63,8 +63,8 @@ void round_sums(Mut<f32, kLine> y, In<i64, kBins, dyn> sums) {
   const auto finite = where(negative, magnitude | std::numeric_limits<i32>::min(), magnitude);
 
   const auto up = (special & 0xffffffff) != 0, down = (special >> 32) != 0;
-  const auto infinite = where(up, full<i32, kLine>(0x7f800000), full<i32, kLine>(-0x800000));
-  const auto other = where(up && down, full<i32, kLine>(0x7fc00000), infinite);
+  const auto infinite = where(up, full<i32, kWordsAtOnce>(0x7f800000), full<i32, kWordsAtOnce>(-0x800000));
+  const auto other = where(up && down, full<i32, kWordsAtOnce>(0x7fc00000), infinite);
   y.store(bitcast<f32>(where(up || down, other, finite)));
 }
 

@@ -13,7 +13,7 @@
 namespace tessera::detail {
 namespace {
 
-constexpr std::uint32_t kWide = 1, kChecked = 2, kAccuracyGiven = 4, kApproximate = 8;
+constexpr std::uint32_t kWide = 1, kChecked = 2, kAccuracyGiven = 4, kApproximate = 8, kStrict = 16;
 constexpr int kTuningShift = 8;  // above the flags: the number of the tuning record
 static_assert(std::uint64_t{jit::kMostTunings} << kTuningShift <= UINT32_MAX);
 constexpr int kAxisBits = 4;  // 0: no unit axis, else the axis plus one; kMaxRank fits
@@ -88,11 +88,11 @@ std::uint32_t tensor_bits(std::span<const std::int64_t> dims, std::span<const st
   return static_cast<std::uint32_t>(unit_axis + 1) | units << kAxisBits;
 }
 
-std::uint32_t flag_bits(bool wide_grid, bool checked, bool accuracy_given, lang::Accuracy accuracy,
+std::uint32_t flag_bits(bool wide_grid, bool checked, bool strict, bool accuracy_given, lang::Accuracy accuracy,
                         jit::TuningId tuning) noexcept {
   const bool approximate = accuracy_given && accuracy == lang::Accuracy::Approximate;
-  return (wide_grid ? kWide : 0) | (checked ? kChecked : 0) | (accuracy_given ? kAccuracyGiven : 0) |
-         (approximate ? kApproximate : 0) | tuning << kTuningShift;
+  return (wide_grid ? kWide : 0) | (checked ? kChecked : 0) | (strict ? kStrict : 0) |
+         (accuracy_given ? kAccuracyGiven : 0) | (approximate ? kApproximate : 0) | tuning << kTuningShift;
 }
 
 lang::Specialization specialization(const VariantKey& key, std::span<const lang::ParamInfo> params) {
@@ -110,6 +110,7 @@ lang::Specialization specialization(const VariantKey& key, std::span<const lang:
   s.constants.assign(key.constants.begin(), key.constants.end());
   s.wide_grid = (key.flags & kWide) != 0;
   s.checked = (key.flags & kChecked) != 0;
+  s.strict = (key.flags & kStrict) != 0;
   s.accuracy_given = (key.flags & kAccuracyGiven) != 0;
   s.accuracy = (key.flags & kApproximate) != 0 ? lang::Accuracy::Approximate : lang::Accuracy::Precise;
   return s;

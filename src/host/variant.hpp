@@ -22,7 +22,7 @@ struct Variant {
 /// The facts about a tensor that recordings are specialized by, in 20 bits: the unit axis plus one, and which extents
 /// are 1.
 std::uint32_t tensor_bits(std::span<const std::int64_t> dims, std::span<const std::int64_t> strides) noexcept;
-std::uint32_t flag_bits(bool wide_grid, bool checked, bool accuracy_given, lang::Accuracy accuracy,
+std::uint32_t flag_bits(bool wide_grid, bool checked, bool strict, bool accuracy_given, lang::Accuracy accuracy,
                         jit::TuningId tuning = 0) noexcept;
 lang::Specialization specialization(const VariantKey& key, std::span<const lang::ParamInfo> params);
 

@@ -19,6 +19,7 @@ using ir::Operation;
 
 constexpr std::int64_t kWorthVectors = 512;    // bytes of a tile: one vector for each thread of a warp
 constexpr std::int64_t kWorthCombining = 512;  // elements of an atomic operation
+constexpr std::int64_t kGroupRows = 64;        // of the left operand of WGMMA
 
 /// What would widen an access of elements of so many bytes.
 std::string what_widens(WidthLimit limit, std::int64_t element_bytes) {
@@ -34,8 +35,11 @@ std::string what_widens(WidthLimit limit, std::int64_t element_bytes) {
       return concat("the tensor may end inside a vector: an extent that is a multiple of ", vector, " makes them wide");
     case WidthLimit::Tile: return concat("the tile is shorter than a vector: ", vector, " and more make them wide");
     case WidthLimit::Scattered:
-      return "its elements are no neighbours, or are not known to be: whole rows at an index, or an order of axes in "
-             "which the tile follows the axis of stride 1, make them wide";
+      return "its elements are no neighbours, or are not known to be: write x.load_at(shape<...>, i, j) where "
+             "positions "
+             "count up from a start, x.gather(axis<0>, index) for whole rows at an index, or x.permuted(order<...>) so "
+             "that "
+             "the tile's last axis is the tensor's axis of stride 1";
     case WidthLimit::Matched:
     case WidthLimit::None: break;
   }
@@ -44,7 +48,7 @@ std::string what_widens(WidthLimit limit, std::int64_t element_bytes) {
 
 class Advice {
  public:
-  explicit Advice(const ir::Function& f) : known_(f), from_memory_(analysis::computed_from_memory(f)) {
+  Advice(const ir::Function& f, int sm) : known_(f), from_memory_(analysis::computed_from_memory(f)) {
     const analysis::ComputedFrom products = analysis::computed_from_products(f);
     ir::walk(f.body(), [&](const Operation& op) {
       counts_ = counts_ || (op.op() == Op::AtomicRMWTko && products.contains(op.single("arg")));
@@ -54,6 +58,7 @@ class Advice {
         narrow(op, *access);
         colliding(op);
       }
+      few_rows(op, sm);
     });
   }
   void add(std::string text) {
@@ -70,6 +75,16 @@ class Advice {
     if (!why.empty())
       add(concat(place(op.loc), ": a thread ", access.loads() ? "loads " : "stores ", width.bytes,
                  width.bytes == 1 ? " byte" : " bytes", " at a time; ", why));
+  }
+
+  /// A product on the tensor cores of whole warp groups takes 64 rows on its left (PTX ISA, wgmma.mma_async).
+  void few_rows(const Operation& op, int sm) {
+    if (sm != 90 || (op.op() != Op::MmaF && op.op() != Op::MmaI)) return;
+    const auto left = op.operand(0).type().shape(), right = op.operand(1).type().shape();
+    const std::int64_t rows = left[left.size() - 2], columns = right.back();
+    if (rows >= kGroupRows || columns < kGroupRows) return;
+    add(concat(place(op.loc), ": the left operand has ", rows, " rows, and WGMMA takes ", kGroupRows,
+               ": exchange the operands, as in transpose(mma(transpose(b), transpose(a), transpose(acc)))"));
   }
 
   void colliding(const Operation& op) {
@@ -100,6 +115,34 @@ SourceLocation walk_of_piece(const ir::Function& f) {
 
 }  // namespace
 
+std::string largest_tile(const Prepared& prepared) {
+  constexpr int kRegisterBytes = 4, kMostRegisters = 255, kWarp = 32, kWarpsOtherwise = 4, kMostWarps = 32;
+  const Operation* largest = nullptr;
+  ir::Type type;
+  ir::walk(entry_of(*prepared.module).body(), [&](const Operation& op) {
+    const bool repeats = op.op() == Op::Constant || op.op() == Op::Broadcast || op.op() == Op::Iota;  // in no registers
+    for (std::size_t i = 0; i < op.num_results() && !repeats; ++i) {
+      const ir::Type t = op.result(i).type();
+      if (!t.is_tile() || t.is_pointer() || t.rank() == 0) continue;
+      if (largest != nullptr && analysis::bytes_of(t) <= analysis::bytes_of(type)) continue;
+      largest = &op;
+      type = t;
+    }
+  });
+  if (largest == nullptr) return "";
+  const int warps = prepared.choices.warps > 0 ? prepared.choices.warps : kWarpsOtherwise;
+  const std::int64_t registers = analysis::bytes_of(type) / (kRegisterBytes * kWarp * warps);
+  const auto shape = type.shape();
+  std::vector<std::int64_t> half(shape.begin(), shape.end());
+  const auto outermost = std::find_if(half.begin(), half.end(), [](std::int64_t n) { return n > 1; });
+  if (outermost != half.end()) *outermost /= 2;
+  const std::string more =
+      2 * warps <= kMostWarps ? concat(", or warps = ", 2 * warps, " in the hints, halve that") : " halve that";
+  return concat(type.str(), " at ", place(largest->loc), " takes ", registers, " of the at most ", kMostRegisters,
+                " registers of each thread (", warps, " warps): pieces that make it ", type.with_shape(half).str(),
+                more);
+}
+
 std::string place(const SourceLocation& where) {
   if (!where.known()) return "";
   const std::string_view file = where.file;
@@ -109,7 +152,15 @@ std::string place(const SourceLocation& where) {
 
 std::vector<std::string> advice(const Prepared& prepared) {
   const ir::Function& entry = entry_of(*prepared.module);
-  Advice found(entry);
+  Advice found(entry, prepared.target.sm);
+  // Lanes lie along the last axis: docs/compiler/expand_scans.md has what a scan along another one costs.
+  for (const ScanAcross& scan : prepared.scans)
+    found.add(
+        concat(place(scan.where), ": the scan runs along axis ", scan.axis,
+               ", which takes about twice the "
+               "instructions of one along the last axis: load the tile from x.permuted(order<...>) so that the axis is "
+               "the last, and scan along axis<",
+               scan.last, ">"));
   if (const SourceLocation walk = walk_of_piece(entry); walk.known())
     found.add(concat(place(walk), ": each block loops over its tiles here, so a launch of fewer than ",
                      prepared.target.num_sms,

@@ -23,7 +23,7 @@
 namespace tessera::jit {
 namespace {
 
-constexpr std::string_view kKernel = ".tsk", kNote = ".tsn", kTemporary = ".tmp-";
+constexpr std::string_view kKernelEnding = ".tsk", kNoteEnding = ".tsn", kTemporary = ".tmp-";
 constexpr std::int64_t kDefaultLimitMiB = 1024;
 constexpr std::int64_t kAbandoned = 600;         // seconds after which a temporary file's writer is dead
 constexpr std::int64_t kForgotten = 30 * 86400;  // seconds after which a note is not worth its place in a folder
@@ -49,7 +49,7 @@ std::optional<std::vector<std::byte>> read_whole(int fd) {
   if (static_cast<std::uint64_t>(info.st_size) > kLargestFile) return std::nullopt;
   std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size));
   for (std::size_t used = 0; used < bytes.size();) {
-    const ssize_t n = read(fd, bytes.data() + used, bytes.size() - used);
+    const ssize_t n = ::read(fd, bytes.data() + used, bytes.size() - used);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return std::nullopt;
     used += static_cast<std::size_t>(n);
@@ -59,7 +59,7 @@ std::optional<std::vector<std::byte>> read_whole(int fd) {
 
 bool write_whole(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     bytes = bytes.subspan(static_cast<std::size_t>(n));
@@ -113,9 +113,9 @@ std::vector<Found> entries(const std::string& folder) {
     const std::string path = folder + "/" + name;
     if (name.starts_with(kTemporary)) {
       if (now - info.st_mtim.tv_sec > kAbandoned) unlink(path.c_str());
-    } else if (name.ends_with(kNote) && now - info.st_mtim.tv_sec > kForgotten) {
+    } else if (name.ends_with(kNoteEnding) && now - info.st_mtim.tv_sec > kForgotten) {
       unlink(path.c_str());
-    } else if (name.ends_with(kKernel) || name.ends_with(kNote)) {
+    } else if (name.ends_with(kKernelEnding) || name.ends_with(kNoteEnding)) {
       found.push_back({path, static_cast<std::uint64_t>(info.st_size), info.st_mtim.tv_sec, info.st_mtim.tv_nsec});
     }
   });
@@ -143,21 +143,21 @@ std::optional<DiskCache> DiskCache::of_user() {
 }
 
 std::optional<CachedCubin> DiskCache::find(const CacheKey& key) const {
-  return find_file(path_of(folder_, key, kKernel),
+  return find_file(path_of(folder_, key, kKernelEnding),
                    [&](std::vector<std::byte> bytes) { return read_cache_file(std::move(bytes), &key); });
 }
 
 std::optional<std::vector<std::byte>> DiskCache::find_note(const CacheKey& key) const {
-  return find_file(path_of(folder_, key, kNote),
+  return find_file(path_of(folder_, key, kNoteEnding),
                    [&](std::vector<std::byte> bytes) { return read_note_file(std::move(bytes), key); });
 }
 
 bool DiskCache::store(const CacheKey& key, const CachedCubin& code) const {
-  return store_file(path_of(folder_, key, kKernel), write_cache_file(key, code));
+  return store_file(path_of(folder_, key, kKernelEnding), write_cache_file(key, code));
 }
 
 bool DiskCache::store_note(const CacheKey& key, std::span<const std::byte> note) const {
-  return store_file(path_of(folder_, key, kNote), write_note_file(key, note));
+  return store_file(path_of(folder_, key, kNoteEnding), write_note_file(key, note));
 }
 
 bool DiskCache::store_file(const std::string& path, std::span<const std::byte> bytes) const {
@@ -199,7 +199,7 @@ std::uint64_t DiskCache::evict() const {
 std::vector<CacheEntry> DiskCache::list() const {
   std::vector<CacheEntry> all;
   for (const Found& f : entries(folder_)) {
-    if (!f.path.ends_with(kKernel)) continue;
+    if (!f.path.ends_with(kKernelEnding)) continue;
     CacheEntry entry;
     entry.file = f.path;
     entry.bytes = f.bytes;
@@ -220,8 +220,8 @@ std::vector<CacheEntry> DiskCache::list() const {
 std::size_t DiskCache::clear() const {
   std::size_t removed = 0;
   for_each_file(folder_, [&](const std::string& name, const struct stat&) {
-    const bool ours = name.ends_with(kKernel) || name.ends_with(kNote) || name.starts_with(kTemporary);
-    if (ours && unlink((folder_ + "/" + name).c_str()) == 0 && name.ends_with(kKernel)) ++removed;
+    const bool ours = name.ends_with(kKernelEnding) || name.ends_with(kNoteEnding) || name.starts_with(kTemporary);
+    if (ours && unlink((folder_ + "/" + name).c_str()) == 0 && name.ends_with(kKernelEnding)) ++removed;
   });
   return removed;
 }

@@ -17,6 +17,19 @@ namespace {
 
 constexpr int kBlocksPerThread = 4;  // CPU: more blocks balance uneven pieces
 
+std::vector<ScanAcross> scans_across(const ir::Function& f) {
+  std::vector<ScanAcross> found;
+  ir::walk(f.body(), [&](const ir::Operation& op) {
+    if (op.op() != ir::Op::Scan) return;
+    const auto shape = op.operand(0).type().shape();
+    int last = static_cast<int>(shape.size()) - 1;
+    while (last > 0 && shape[static_cast<std::size_t>(last)] == 1) --last;
+    const auto axis = static_cast<int>(op.int_attr(ir::AttrName::dim));
+    if (axis < last && shape[static_cast<std::size_t>(axis)] > 1) found.push_back({op.loc, axis, last});
+  });
+  return found;
+}
+
 /// `work`: claims and contract of the module; code generation is requested. `optimize` false: no pass runs.
 Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target, passes::Work work, bool optimize,
                 const passes::Tuning* tuning, Form form, const std::string& label) {
@@ -31,6 +44,7 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
   if (tuning && used == tuning) p.tuning = passes::text_of(*tuning);
   passes::Tuning asked = used ? *used : passes::Tuning{};
   asked.early_reads = asked.early_reads && !work.checked;
+  if (target.is_gpu()) p.scans = scans_across(entry_of(*p.module));
   if (optimize) {
     const std::unique_ptr<passes::PassObserver> dump =
         dump_after_passes(*p.module, target, asked, form, work.held, label);

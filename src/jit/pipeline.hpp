@@ -23,6 +23,12 @@ struct WatchedTensor {
   int element_bytes = 1;  ///< of one element
 };
 
+/// A scan along an axis that is not the last one with more than one element.
+struct ScanAcross {
+  SourceLocation where;
+  int axis = 0, last = 0;
+};
+
 /// A module ready for code generation, and what the passes decided.
 struct Prepared {
   std::unique_ptr<ir::Module> module;
@@ -35,6 +41,7 @@ struct Prepared {
   bool patient = false;                      ///< best_form(): the assembler gets all the time that there is
   std::vector<passes::LoweredCheck> checks;  ///< GPUs; if any, the entry's last argument is the error record
   std::vector<WatchedTensor> watched;        ///< GPUs: one argument each, after those that a launch passes
+  std::vector<ScanAcross> scans;             ///< of the recording, for advice: passes take them apart
   /// Blocks that fill the device once: the grid of persistent kernels.
   std::uint64_t persistent_blocks = 1;
 };

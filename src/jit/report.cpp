@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "jit/advice.hpp"
+#include "jit/source_names.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/base/format.hpp"
@@ -90,12 +91,13 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
   std::string text = concat("kernel ", label, " for sm_", prepared.target.sm, "\n");
   text += "  predicates of the launch (+ holds, - does not)\n";
   if (facts.obligations().empty()) text += "    none\n";
+  const std::vector<std::string> names = parameter_names(entry_of(*prepared.module).loc, label);
   std::uint64_t bits = held;
   for (const analysis::Obligation& o : facts.obligations()) {
     const bool holds = (bits & 1) != 0;
     bits >>= 1;
     if (!holds && o.use == analysis::ObligationUse::Mask) continue;  // a row has one length: most of these never hold
-    text += concat("    ", holds ? "+ " : "- ", padded(place(o.where), 28), " ", o.text);
+    text += concat("    ", holds ? "+ " : "- ", padded(place(o.where), 28), " ", with_names(o.text, names));
     text += holds ? std::string("\n") : concat("\n        so ", purpose(o.use), "\n");
   }
   text += "  accesses\n";
@@ -130,6 +132,8 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
   if (!prepared.checks.empty()) text += concat("  checks: ", prepared.checks.size(), "\n");
   if (prepared.target.is_gpu())
     for (const std::string& a : advice(prepared)) text += concat("  advice: ", a, "\n");
+  if (const std::string largest = largest_tile(prepared); prepared.target.is_gpu() && !largest.empty())
+    text += concat("  largest tile: ", largest, "\n");
   return text;
 }
 

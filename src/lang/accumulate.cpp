@@ -65,18 +65,29 @@ void update_extreme(ir::Builder& b, AccOp op, Value pointers, Value value, Value
   update(b, places, bits, where(ir::ComparisonPredicate::Less), most ? AtomicMode::UMin : AtomicMode::UMax);
 }
 
-}  // namespace
-
-void accumulate(TensorRef ref, AccOp op, bool is_signed, Values positions, Extents shape, Value value,
-                SourceLocation loc) {
-  Recording::Impl& s = state();
-  TensorState& t = s.tensor(ref, ParamKind::Acc);
-  ir::Builder& b = s.tracer.at(loc);
-  const Elements at = elements_at(b, t, positions, shape);
+void accumulate_elements(TensorState& t, const Elements& at, AccOp op, bool is_signed, Extents shape, Value value,
+                         SourceLocation loc) {
+  ir::Builder& b = state().tracer.at(loc);
   const Value whole = ints::expand(b, value, wide(shape));
   const bool is_float = ir::info(t.elem).is_float;
   if (is_float && op != AccOp::Add) return update_extreme(b, op, at.pointers, whole, at.mask);
   update(b, at.pointers, whole, at.mask, mode_of(op, is_float, is_signed));
+}
+
+}  // namespace
+
+void accumulate(TensorRef ref, AccOp op, bool is_signed, Values positions, Extents shape, Value value,
+                SourceLocation loc) {
+  TensorState& t = state().tensor(ref, ParamKind::Acc);
+  const Elements at = elements_at(state().tracer.at(loc), t, positions, shape);
+  assert_inside(at.mask, "update of", t, loc);
+  accumulate_elements(t, at, op, is_signed, shape, value, loc);
+}
+
+void accumulate_clipped(TensorRef ref, AccOp op, bool is_signed, Values positions, Extents shape, Value value,
+                        SourceLocation loc) {
+  TensorState& t = state().tensor(ref, ParamKind::Acc);
+  accumulate_elements(t, elements_at(state().tracer.at(loc), t, positions, shape), op, is_signed, shape, value, loc);
 }
 
 void accumulate_tile(TensorRef ref, AccOp op, bool is_signed, Extents tile, Values index, Value value,
@@ -93,7 +104,7 @@ void accumulate_tile(TensorRef ref, AccOp op, bool is_signed, Extents tile, Valu
     const Value first = ints::mul(b, index[i], ints::i32(b, tile[i]));
     positions.push_back(positions_along(b, first, a, tile));
   }
-  accumulate(ref, op, is_signed, positions, tile, value, loc);
+  accumulate_clipped(ref, op, is_signed, positions, tile, value, loc);
   s.tracer.close();
 }
 

@@ -5,6 +5,7 @@
 #include "lang/ints.hpp"
 #include "lang/spec.hpp"
 #include "tessera/base/float_types.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/lang/emit.hpp"
 
 namespace tessera::lang {
@@ -208,8 +209,40 @@ Value to_bool(Builder& b, Value x, ElementType from) {
 
 }  // namespace
 
+namespace {
+
+constexpr int kDeepest = 16;  // operations of one expression that checked mode looks through
+
+/// Checked mode: asserts that the sums, differences and products that `x`, of 8 or 16 bits, was computed from by `of`
+/// have not wrapped. They are computed again in 64 bits.
+void assert_narrow(Value x, ElementType of, SourceLocation loc, int depth = 0) {
+  const ir::Operation* op = x.def();
+  if (op == nullptr || depth == kDeepest) return;
+  const bool moved = op->op() == Op::Reshape || op->op() == Op::Broadcast || op->op() == Op::Permute;
+  const bool computed = op->op() == Op::AddI || op->op() == Op::SubI || op->op() == Op::MulI;
+  if (!moved && !computed) return;
+  for (const Value v : op->operand_values()) assert_narrow(v, of, loc, depth + 1);
+  if (!computed) return;
+  Builder& b = Tracer::current().at(loc);
+  const auto wide = [&](Value v) { return ints::extend(b, v, Elem::I64, is_signed(of)); };
+  const Value exact = binary(b, op->op(), wide(op->operand(0)), wide(op->operand(1)));
+  b.create(Op::Assert, {ints::equal(b, exact, wide(op->result()))}, {},
+           {{AttrName::message, concat("arithmetic of ", info(of).name,
+                                       " wraps before its result is converted to a wider "
+                                       "type: convert the operands, as in cast<i32>(a) * cast<i32>(b)")}});
+}
+
+/// Results of narrow arithmetic that are then taken for numbers of a wider type were meant as such.
+bool widens(ElementType from, const TileSpec& to) {
+  return !is_float(from) && from != ElementType::boolean && info(from).bits < 32 &&
+         (is_float(to.element) || info(to.element).bits > info(from).bits);
+}
+
+}  // namespace
+
 Value convert(Value x, ElementType from, const TileSpec& to, RoundingDirection direction, bool saturate,
               SourceLocation loc) {
+  if (Tracer::current(loc).checked && widens(from, to)) assert_narrow(x, from, loc);
   Builder& b = Tracer::current(loc).at(loc);
   const ElementType target = to.element;
   if (from == target) {

@@ -80,6 +80,14 @@ Elements claimed_elements(Elements at, bool claimed, const TensorState& t, Sourc
   return at;
 }
 
+void assert_inside(Value inside, const char* access, const TensorState& t, SourceLocation loc) {
+  Tracer& tracer = state().tracer;
+  if (!tracer.strict || !inside) return;
+  tracer.at(loc).create(Op::Assert, {inside}, {},
+                        {{AttrName::message, concat(access, " ", t.label(),
+                                                    " at a position outside, which strict checked mode reports")}});
+}
+
 Value load_pointers(const Elements& at, TensorState& t, Extents shape, const PadSpec& pad, OrderTokens* order,
                     SourceLocation loc) {
   Tracer& tracer = state().tracer;
@@ -140,14 +148,16 @@ Elements region_at(ir::Builder& b, TensorState& t, Values start, Extents tile) {
 Value load_region(TensorRef ref, Extents tile, Values start, const PadSpec& pad, SourceLocation loc) {
   TensorState& t = state().tensor(ref, ParamKind::In);
   ir::Builder& b = state().tracer.at(loc);
-  const Elements at = region_at(b, t, start, tile);
-  return load_pointers(claimed_elements(at, ref.inbounds(), t, loc), t, tile, pad, nullptr, loc);
+  const Elements at = claimed_elements(region_at(b, t, start, tile), ref.inbounds(), t, loc);
+  assert_inside(at.mask, "load_at of", t, loc);
+  return load_pointers(at, t, tile, pad, nullptr, loc);
 }
 
 Value load_elements(TensorRef ref, Values positions, Extents shape, const PadSpec& pad, SourceLocation loc) {
   TensorState& t = state().tensor(ref, ParamKind::In);
   ir::Builder& b = state().tracer.at(loc);
   const Elements at = claimed_elements(elements_at(b, t, positions, shape), ref.inbounds(), t, loc);
+  assert_inside(at.mask, "gather from", t, loc);
   return load_pointers(at, t, shape, pad, nullptr, loc);
 }
 
@@ -162,6 +172,7 @@ Value load_slices(TensorRef ref, int axis, Value index, Extents shape, const Pad
     positions.push_back(a == axis ? ints::reshape(b, index, line) : ints::iota(b, Elem::I32, a, dims));
   }
   const Elements at = claimed_elements(elements_at(b, t, positions, shape), ref.inbounds(), t, loc);
+  assert_inside(at.mask, "gather from", t, loc);
   return load_pointers(at, t, shape, pad, nullptr, loc);
 }
 

@@ -86,7 +86,7 @@ void add_to_bin(TensorRef ref, Value bin, Values positions, Extents shape, Value
   const TileIntegers t{b, {dims.begin(), dims.end()}};
   std::vector<Value> at{ints::select(b, t.is(number, 0), t.number(Elem::I32, -1), bin)};
   at.insert(at.end(), positions.begin(), positions.end());
-  accumulate(ref, AccOp::Add, true, at, shape, number, loc);
+  accumulate_clipped(ref, AccOp::Add, true, at, shape, number, loc);
 }
 
 /// The axes along which all values go to one position.
@@ -133,9 +133,7 @@ void add_reduced(TensorRef ref, Values positions, Extents shape, Value value, st
   loop.close();
 }
 
-}  // namespace
-
-void accumulate_exactly(TensorRef ref, Values positions, Extents shape, Value value, SourceLocation loc) {
+void accumulate_parts(TensorRef ref, Values positions, Extents shape, Value value, SourceLocation loc) {
   ir::Builder& b = state().tracer.at(loc);
   const std::vector<int> axes = shared_axes(positions, shape);
   std::int64_t together = 1;
@@ -154,6 +152,18 @@ void accumulate_exactly(TensorRef ref, Values positions, Extents shape, Value va
   loop.close();
 }
 
+}  // namespace
+
+void accumulate_exactly(TensorRef ref, Values positions, Extents shape, Value value, SourceLocation loc) {
+  if (state().tracer.strict) {
+    TensorState& t = state().tensor(ref, ParamKind::Acc);
+    std::vector<Value> places{ints::i32(state().tracer.at(loc), 0)};  // the first bin
+    places.insert(places.end(), positions.begin(), positions.end());
+    assert_inside(elements_at(state().tracer.at(loc), t, places, shape).mask, "update of", t, loc);
+  }
+  accumulate_parts(ref, positions, shape, value, loc);
+}
+
 void accumulate_tile_exactly(TensorRef ref, Extents tile, Values index, Value value, SourceLocation loc) {
   Recording::Impl& s = state();
   TensorState& t = s.tensor(ref, ParamKind::Acc);
@@ -165,7 +175,7 @@ void accumulate_tile_exactly(TensorRef ref, Extents tile, Values index, Value va
     const Value first = ints::mul(b, index[a], ints::i32(b, tile[a]));
     positions.push_back(positions_along(b, first, static_cast<int>(a), tile));
   }
-  accumulate_exactly(ref, positions, tile, value, loc);
+  accumulate_parts(ref, positions, tile, value, loc);
   s.tracer.close();
 }
 

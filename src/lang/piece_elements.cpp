@@ -107,6 +107,18 @@ Value stored_ones(const Chosen& chosen, std::span<const std::int64_t> indices, S
   return ints::bit_and(after, ints::reshape(after, last, indices), chosen.inside);
 }
 
+/// Strict checked mode: the indices are inside the piece, and elements that are named one by one inside the tensor.
+/// (Along the other axes of slices a piece may reach over the tensor's edge.)
+void assert_chosen(PieceRef ref, const Chosen& chosen, const char* access, bool one_by_one, Extents shape,
+                   SourceLocation loc) {
+  Tracer& tracer = state().tracer;
+  if (!tracer.strict) return;
+  const TensorState& t = *state().piece(ref).tensor;
+  assert_inside(chosen.inside, access, t, loc);
+  if (!one_by_one) return;
+  assert_inside(elements_at(tracer.at(loc), *state().piece(ref).tensor, chosen.positions, shape).mask, access, t, loc);
+}
+
 /// Pointers to the chosen elements, masked by the tensor's dimensions and by `allowed`.
 Elements masked_elements(PieceRef ref, const Chosen& chosen, Value allowed, Extents shape, SourceLocation loc) {
   Builder& b = state().tracer.at(loc);
@@ -137,22 +149,28 @@ Slices slices(int axis, Value index, Extents shape, SourceLocation loc) {
 }  // namespace
 
 Value load_piece_slices(PieceRef ref, int axis, Value index, Extents shape, const PadSpec& pad, SourceLocation loc) {
-  return load_chosen(ref, choose(ref, slices(axis, index, shape, loc).index, shape, loc), shape, pad, loc);
+  const Chosen chosen = choose(ref, slices(axis, index, shape, loc).index, shape, loc);
+  assert_chosen(ref, chosen, "gather from", false, shape, loc);
+  return load_chosen(ref, chosen, shape, pad, loc);
 }
 
 Value load_piece_elements(PieceRef ref, Values index, Extents shape, const PadSpec& pad, SourceLocation loc) {
-  return load_chosen(ref, choose(ref, index, shape, loc), shape, pad, loc);
+  const Chosen chosen = choose(ref, index, shape, loc);
+  assert_chosen(ref, chosen, "gather from", true, shape, loc);
+  return load_chosen(ref, chosen, shape, pad, loc);
 }
 
 void store_piece_slices(PieceRef ref, int axis, Value index, Extents shape, Value value, SourceLocation loc) {
   const Slices s = slices(axis, index, shape, loc);
   const Chosen chosen = choose(ref, s.index, shape, loc);
+  assert_chosen(ref, chosen, "scatter into", false, shape, loc);
   const Elements at = masked_elements(ref, chosen, stored_ones(chosen, s.line, loc), shape, loc);
   store_pointers(at, value, &state().piece(ref).order, loc);
 }
 
 void store_piece_elements(PieceRef ref, Values index, Extents shape, Value value, SourceLocation loc) {
   const Chosen chosen = choose(ref, index, shape, loc);
+  assert_chosen(ref, chosen, "scatter into", true, shape, loc);
   const Elements at = masked_elements(ref, chosen, stored_ones(chosen, wide(shape), loc), shape, loc);
   store_pointers(at, ints::expand(state().tracer.at(loc), value, wide(shape)), &state().piece(ref).order, loc);
 }

@@ -113,6 +113,7 @@ Recording::Recording(std::string name, std::vector<ParamInfo> params, const Spec
   s.trace.name = std::move(name);
   s.trace.params = std::move(params);
   s.tracer.checked = specialization.checked;
+  s.tracer.strict = specialization.strict;
   s.tracer.accuracy = specialization.accuracy_given ? specialization.accuracy : Accuracy::OfOutputs;
   std::size_t tensors = 0;
   int position = 0;

@@ -153,6 +153,12 @@ struct Elements {
   ir::Value pointers, mask;
 };
 Elements elements_at(ir::Builder&, TensorState&, Values positions, Extents shape);
+/// In strict checked mode, an assertion of `inside` (null: nothing to assert), that the positions of an access, "gather
+/// from", are in the tensor.
+void assert_inside(ir::Value inside, const char* access, const TensorState&, SourceLocation);
+/// accumulate() of positions that may lie outside by design, such as those of a tile over the tensor's edge: they are
+/// dropped in strict checked mode as well.
+void accumulate_clipped(TensorRef, AccOp, bool is_signed, Values positions, Extents shape, ir::Value, SourceLocation);
 /// For a handle with an in-bounds claim: without a mask, or in checked mode with the mask asserted.
 Elements claimed_elements(Elements, bool claimed, const TensorState&, SourceLocation);
 ir::Value load_pointers(const Elements&, TensorState&, Extents shape, const PadSpec&, OrderTokens*, SourceLocation);

@@ -7,6 +7,7 @@
 #include "lang/literal.hpp"
 #include "lang/spec.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/ir/semantics.hpp"
 #include "tessera/lang/emit.hpp"
 
@@ -114,11 +115,40 @@ Value fill(Operation* op, ReduceOp kind, ElementType element, SourceLocation loc
 
 }  // namespace
 
+namespace {
+
+/// True where checked mode looks for a result that has wrapped: sums and products of signed integers of up to 32 bits.
+/// Unsigned ones are sums and products modulo 2^n, as in C++.
+bool may_wrap(ReduceOp kind, ElementType t) {
+  return (kind == ReduceOp::Add || kind == ReduceOp::Mul) && !is_float(t) && is_signed(t) && info(t).bits <= 32;
+}
+
+/// Checked mode: asserts that `result` is what the same sums of 64 bits give. `again` computes those.
+template <class F>
+void assert_exact(ReduceOp kind, Value x, Value result, ElementType t, SourceLocation loc, F again) {
+  Tracer& tracer = Tracer::current();
+  if (!tracer.checked || !may_wrap(kind, t)) return;
+  const Value exact = again(ints::extend(tracer.at(loc), x, Elem::I64, true));
+  Builder& b = tracer.at(loc);
+  const Value same = ints::equal(b, ints::extend(b, result, Elem::I64, true), exact);
+  const char* what = kind == ReduceOp::Add ? "sum" : "product";
+  b.create(
+      Op::Assert, {same}, {},
+      {{AttrName::message, concat("a ", what, " wraps: it does not fit ", info(t).name, "; name a wider type, as in ",
+                                  kind == ReduceOp::Add ? "sum" : "prod", "<i64>(tile)")}});
+}
+
+}  // namespace
+
 Value reduce(ReduceOp kind, Value x, const TileSpec& spec, int axis, SourceLocation loc) {
   Builder& b = Tracer::current(loc).at(loc);
   if (spec.extents[axis] == 1) return x;
   Operation* op = create_aggregate(b, Op::Reduce, std::span(&x, 1), axis, {identity_attr(kind, spec.element)});
-  return ints::reshape(b, fill(op, kind, spec.element, loc), with_unit_axis(x.type(), axis));
+  const Value result = ints::reshape(b, fill(op, kind, spec.element, loc), with_unit_axis(x.type(), axis));
+  assert_exact(kind, x, result, spec.element, loc, [&](Value wide) {
+    return reduce(kind, wide, {ElementType::i64, spec.rank, spec.extents}, axis, loc);
+  });
+  return result;
 }
 
 Value reduce_all(ReduceOp kind, Value x, const TileSpec& spec, SourceLocation loc) {
@@ -127,7 +157,11 @@ Value reduce_all(ReduceOp kind, Value x, const TileSpec& spec, SourceLocation lo
   if (size == 1) return ints::reshape(b, x, {});
   const Value flat = ints::reshape(b, x, std::span(&size, 1));
   Operation* op = create_aggregate(b, Op::Reduce, std::span(&flat, 1), 0, {identity_attr(kind, spec.element)});
-  return fill(op, kind, spec.element, loc);
+  const Value result = fill(op, kind, spec.element, loc);
+  assert_exact(kind, x, result, spec.element, loc, [&](Value wide) {
+    return reduce_all(kind, wide, {ElementType::i64, spec.rank, spec.extents}, loc);
+  });
+  return result;
 }
 
 Value scan(ReduceOp kind, Value x, const TileSpec& spec, int axis, bool reverse, SourceLocation loc) {
@@ -135,7 +169,11 @@ Value scan(ReduceOp kind, Value x, const TileSpec& spec, int axis, bool reverse,
   if (spec.extents[axis] == 1) return x;
   Operation* op = create_aggregate(b, Op::Scan, std::span(&x, 1), axis, {identity_attr(kind, spec.element)});
   op->set_attr(AttrName::reverse, reverse);
-  return fill(op, kind, spec.element, loc);
+  const Value result = fill(op, kind, spec.element, loc);
+  assert_exact(kind, x, result, spec.element, loc, [&](Value wide) {
+    return scan(kind, wide, {ElementType::i64, spec.rank, spec.extents}, axis, reverse, loc);
+  });
+  return result;
 }
 
 // ---- value and index ------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ constexpr int kHeldRegisters = 32;    // of a thread, for the tiles that it hold
 constexpr int kRegistersBeside = 40;  // of a thread: tiles of the other tensors, addresses
 constexpr int kInterleaved = 2;       // further iterations whose tiles a loop of a known length has in flight
 constexpr int kMostChosen = 2;        // iterations: more hide nothing that two do not (bench/notes/overlap_launches.md)
-constexpr std::int64_t kThreadsAWarp = 32;
+constexpr std::int64_t kLanes = 32;   // threads of a warp
 constexpr int kWarpsIfUnknown = 4;
 constexpr std::size_t kMostCopied = 400;  // operations of all peeled iterations
 
@@ -120,7 +120,7 @@ std::optional<Candidate> largest_tensor(const Block& body, const Block& entry) {
 
 /// Registers of a thread of a block with `warps` warps (0: unknown) that hold a tile.
 int registers_of(Type tile, int warps) {
-  const std::int64_t bytes = 4 * kThreadsAWarp * (warps > 0 ? warps : kWarpsIfUnknown);  // of one register of each
+  const std::int64_t bytes = 4 * kLanes * (warps > 0 ? warps : kWarpsIfUnknown);  // of one register of each
   return tile.is_tile() ? static_cast<int>((analysis::bytes_of(tile) + bytes - 1) / bytes) : 0;
 }
 

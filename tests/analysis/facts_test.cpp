@@ -302,6 +302,59 @@ void places_and_gathers(Acc<f32, dyn> y, In<f32, dyn> table, In<i32, dyn> index)
   auto [i] = block_id<1>();
   y.add(index.tiles(shape<128>).load(i), table.gather(index.tiles(shape<128>).load(i)));
 }
+/// Rows of a gather whose first element is what `start` adds to a multiple of the row's tile.
+template <class F>
+void gathered_rows(const Mut<f32, 8, 64>& y, const In<f32, dyn, dyn>& x, F start) {
+  auto out = y;
+  auto [i, j] = y.origin();
+  auto r = iota<i32, 8, 1>(axis<0>) + i;
+  auto c = iota<i32, 1, 64>(axis<1>) + j;
+  out.store(x.gather(r, start(r, c)));
+}
+void straight_rows(Mut<f32, 8, 64> y, In<f32, dyn, dyn> x) {
+  gathered_rows(y, x, [](auto, auto c) { return c; });
+}
+void shifted_rows(Mut<f32, 8, 64> y, In<f32, dyn, dyn> x) {
+  gathered_rows(y, x, [](auto r, auto c) { return c + r % 3; });
+}
+void moved_rows(Mut<f32, 8, 64> y, In<f32, dyn, dyn> x) {
+  gathered_rows(y, x, [](auto r, auto c) { return (c + 2) + r * 4; });
+}
+void walking_rows(Mut<f32, 8, 64> y, In<f32, dyn, dyn> x, Scalar<i32> n) {
+  auto [i, j] = y.origin();
+  auto r = iota<i32, 8, 1>(axis<0>) + i;
+  auto c = iota<i32, 1, 64>(axis<1>) + j;
+  auto total = zeros<f32, 8, 64>();
+  for (auto k : range(n)) {
+    total += x.gather(r, c) * cast<f32>(k);
+    c += 2;
+  }
+  y.store(total);
+}
+/// Of the loads alone.
+template <auto K>
+std::set<std::int64_t> load_widths(const std::vector<std::int64_t>& dims, bool number = false) {
+  const Recorded r = recorded<K>();
+  auto slots = r.slots({dims, dims});
+  if (number) slots.push_back(4);
+  auto module = r.claimed(r.facts.evaluate(slots));
+  const analysis::Divisibility known(*module->functions[0]);
+  std::set<std::int64_t> found;
+  ir::walk(module->functions[0]->body(), [&](const ir::Operation& op) {
+    if (op.op() == ir::Op::LoadPtrTko) found.insert(analysis::vector_bytes(op, known));
+  });
+  return found;
+}
+// Rows of a gather are as wide as where they begin allows, also where a loop moves them.
+TEST(Facts, WhereRowsOfGathersBegin) {
+  using Widths = std::set<std::int64_t>;
+  EXPECT_EQ((load_widths<straight_rows>({256, 256})), Widths{16});
+  EXPECT_EQ((load_widths<straight_rows>({256, 254})), Widths{8});
+  EXPECT_EQ((load_widths<shifted_rows>({256, 256})), Widths{4});
+  EXPECT_EQ((load_widths<moved_rows>({256, 256})), Widths{8});
+  EXPECT_EQ((load_widths<walking_rows>({256, 256}, true)), Widths{8});
+}
+
 // Rows that are no multiples of 16 bytes are moved by what divides them.
 TEST(Facts, PartsOfVectors) {
   using Widths = std::set<std::int64_t>;

@@ -1,6 +1,7 @@
 // Every bit pattern of the narrow floating-point types; roundings are compared with a search for the nearest of all
 // values of the format (an independent definition: no bit arithmetic is shared with the library).
 #include "tessera/base/float_types.hpp"
+#include "base/rounds.hpp"
 
 #include <gtest/gtest.h>
 
@@ -111,7 +112,7 @@ TYPED_TEST(NarrowFloat, EveryPatternConvertsExactlyAndComesBack) {
 TYPED_TEST(NarrowFloat, MidpointsAndTheirNeighboursRoundToNearestEven) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   constexpr float inff = std::numeric_limits<float>::infinity();
-  for (std::uint32_t b = 0; b < TestFixture::spec.largest; ++b) {
+  for (std::uint32_t b = 0; b < TestFixture::spec.largest; b += static_cast<std::uint32_t>(test::one_in(7))) {
     const double low = this->value_of(b), high = this->value_of(b + 1), middle = (low + high) / 2;
     for (const double v : {low, middle, std::nextafter(middle, 0.0), std::nextafter(middle, inf), (low + middle) / 2,
                            static_cast<double>(std::nextafter(static_cast<float>(middle), 0.0f)),
@@ -141,7 +142,7 @@ TYPED_TEST(NarrowFloat, TheEndsOfTheRange) {
 
 TYPED_TEST(NarrowFloat, RandomBitPatternsOfFloatAndDouble) {
   std::mt19937_64 random(7);
-  for (int i = 0; i < 200000; ++i) {
+  for (std::uint64_t i = 0; i < test::rounds(200000); ++i) {
     const std::uint64_t bits = random();
     const auto f = static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
     if (!std::isnan(f)) this->expect_rounds(f);
@@ -231,7 +232,7 @@ TEST(FloatFormat, DirectedOverflowStopsAtTheLargestTowardsZero) {
 
 TEST(FloatFormat, SinglePrecisionAgreesWithTheProcessor) {
   std::mt19937_64 random(5);
-  for (int i = 0; i < 200000; ++i) {
+  for (std::uint64_t i = 0; i < test::rounds(200000); ++i) {
     const auto v = std::bit_cast<double>(random());
     if (std::isnan(v)) continue;
     ASSERT_EQ(encode_float(kF32, v), std::bit_cast<std::uint32_t>(static_cast<float>(v))) << std::hexfloat << v;

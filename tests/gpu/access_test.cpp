@@ -114,8 +114,8 @@ template <class T, int S, int G, int D>
 void scaled_sums(Mut<T, 1, G, D> y, In<T, dyn, dyn, G, D> x, In<T, dyn, dyn, G> scale) {
   auto [i, j, k] = y.index();
   const auto s = reshape(scale.tiles(shape<1, S, G>).load(i, 0, 0), shape<S, G, 1>);
-  y.store(
-      reshape(sum(reshape(x.tiles(shape<1, S, G, D>).load(i, 0, 0, 0), shape<S, G, D>) * s, axis<0>), shape<1, G, D>));
+  y.store(reshape(sum<T>(reshape(x.tiles(shape<1, S, G, D>).load(i, 0, 0, 0), shape<S, G, D>) * s, axis<0>),
+                  shape<1, G, D>));
 }
 template <class T, int S, int G, int D>
 void scaled_region(Mut<T, S, G, D> y, In<T, dyn, dyn, D> x, In<T, S, G> scale) {

@@ -32,13 +32,13 @@ void reduce_bundle(Mut<T, 16, H, W> y, In<T, dyn, dyn> x) {
   put(reduce(t, axis<1>, 0, [](auto a, auto b) { return max(a, b); }));
   put(argmax(t, axis<1>).value);
   put(cast<T>(argmin(t, axis<0>).index));
-  put(sum(t, axis<0>));
-  put(sum(t, axis<1>));
-  put(full<T, H, W>(sum(t)));
-  put(prod(t, axis<0>));
-  put(cumsum(t, axis<1>));
-  put(cumsum(t, axis<0>, backward));
-  put(cumprod(t, axis<0>));
+  put(sum<T>(t, axis<0>));
+  put(sum<T>(t, axis<1>));
+  put(full<T, H, W>(sum<T>(t)));
+  put(prod<T>(t, axis<0>));
+  put(cumsum<T>(t, axis<1>));
+  put(cumsum<T>(t, axis<0>, backward));
+  put(cumprod<T>(t, axis<0>));
   put(scan(
       t, axis<1>, 0, [](auto a, auto b) { return a + b; }, backward));
 }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/rounds.hpp"
 #include "host/expect_error.hpp"
 #include "host/npy_format.hpp"
 
@@ -179,7 +180,7 @@ TEST(NpyHeader, FuzzedDictionariesAreReadOrRejected) {
     return static_cast<std::size_t>((state = state * 6364136223846793005u + 1442695040888963407u) >> 33);
   };
   int read = 0, rejected = 0;
-  for (int i = 0; i < 50000; ++i) {
+  for (std::uint64_t i = 0; i < test::rounds(50000); ++i) {
     std::string s = good;
     for (std::size_t k = next() % 3 + 1; k-- > 0;) s[next() % s.size()] = static_cast<char>(next() % 128);
     try {
@@ -188,8 +189,8 @@ TEST(NpyHeader, FuzzedDictionariesAreReadOrRejected) {
       ++read;
     } catch (const IoError&) { ++rejected; }
   }
-  EXPECT_GT(read, 100);
-  EXPECT_GT(rejected, 30000);
+  EXPECT_GT(read, static_cast<int>(test::rounds(100)));
+  EXPECT_GT(rejected, static_cast<int>(test::rounds(30000)));
 }
 
 }  // namespace THIS_FILE

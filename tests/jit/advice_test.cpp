@@ -31,8 +31,42 @@ TEST(Advice, NarrowAccessesSayWhatWidensThem) {
   EXPECT_TRUE(says(advised<&copy_rows>({{64, 511}, {64, 511}}), "a thread stores 4 bytes at a time"));
   EXPECT_TRUE(says(advised<&shifted>({{64, 512}, {64, 512}}), "where it begins is not known to be a multiple of 16"));
   EXPECT_TRUE(says(advised<&gathered>({{512}, {512}, {512}}), "its elements are no neighbours"));
+  EXPECT_TRUE(says(advised<&gathered>({{512}, {512}, {512}}), "write x.load_at(shape<...>, i, j)"));
   EXPECT_TRUE(says(advised<&narrow_rows>({{512, 4}, {512, 4}}), "4 elements and more make them wide"));
   EXPECT_TRUE(says(advised<&shifted>({{64, 512}, {64, 512}}), "advice_test.cpp:")) << "the user's line";
+}
+
+template <int M>
+void few_rows(Mut<f32, M, 128> y, In<bf16, dyn, dyn> a, In<bf16, dyn, dyn> b) {
+  auto [i, j] = y.index();
+  auto A = a.tiles(shape<M, 64>);
+  auto B = b.tiles(shape<64, 128>);
+  auto acc = zeros<f32, M, 128>();
+  for (auto k : range(A.count(1))) acc = mma(A.load(i, k), B.load(k, j), acc);
+  y.store(acc);
+}
+TEST(Advice, ProductsOfFewRowsExchangeTheirOperands) {
+  const char* exchange = "exchange the operands, as in transpose(mma(transpose(b), transpose(a), transpose(acc)))";
+  EXPECT_TRUE(says(advised<&few_rows<32>>({{32, 128}, {32, 512}, {512, 128}}), exchange));
+  EXPECT_TRUE(says(advised<&few_rows<32>>({{32, 128}, {32, 512}, {512, 128}}), "the left operand has 32 rows"));
+  EXPECT_FALSE(says(advised<&few_rows<64>>({{64, 128}, {64, 512}, {512, 128}}), exchange));
+}
+
+template <int A>
+void scanned(Mut<f32, 32, 64> y, In<f32, dyn, dyn> x) {
+  y.store(cumsum(x.load_like(y), axis<A>));
+}
+TEST(Advice, ScansAcrossLanesTakeTheOtherAxis) {
+  EXPECT_TRUE(says(advised<&scanned<0>>({{32, 64}, {32, 64}}), "scan along axis<1>"));
+  EXPECT_FALSE(says(advised<&scanned<1>>({{32, 64}, {32, 64}}), "scan along axis<1>"));
+}
+
+TEST(Advice, TheLargestTileNamesThePieceThatTakesHalf) {
+  const Recorded r = recorded<&scanned<1>>();
+  const std::string text =
+      jit::largest_tile(jit::prepare(*r.trace.module, r.facts, r.held({{32, 64}, {32, 64}}), {90, 132}));
+  EXPECT_TRUE(says(text, "tile<32x64xf32> at advice_test.cpp:")) << text;
+  EXPECT_TRUE(says(text, "pieces that make it tile<16x64xf32>, or warps = ")) << text;
 }
 
 void counts(Acc<i32, dyn> y, In<i32, dyn> x) {

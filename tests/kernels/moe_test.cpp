@@ -91,7 +91,8 @@ TEST(GroupedGemm, AMixtureOfExperts) {
   EXPECT_ERROR(ShapeError, (void)grouped_gemm(h, up, owners), "argument w");
 }
 
-constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity(),
+                kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 /// {weights, experts} of one token, two of its experts.
 std::pair<std::vector<float>, std::vector<i32>> routed(const std::vector<float>& scores, bool normalize = true) {
@@ -109,14 +110,14 @@ TEST(MoeRoute, RanksScoresNotTheirExponentials) {
   EXPECT_EQ(routed({-0.0f, 0.0f, -1}).second, (std::vector<i32>{0, 1}));
 }
 TEST(MoeRoute, ScoresThatAreNoNumbers) {
-  EXPECT_EQ(routed({-inf, -inf, -inf}).first, (std::vector<float>{0, 0}));
-  EXPECT_EQ(routed({-inf, -inf, -inf}, false).first, (std::vector<float>{0, 0}));
-  EXPECT_EQ(routed({-inf, 2, -inf}).first, (std::vector<float>{1, 0}));
-  EXPECT_EQ(routed({-inf, 2, -inf}).second, (std::vector<i32>{1, 0}));
-  EXPECT_EQ(routed({1, inf, 2}).first, (std::vector<float>{1, 0}));
-  EXPECT_EQ(routed({inf, 5, inf, inf}).first, (std::vector<float>{0.5f, 0.5f}));
+  EXPECT_EQ(routed({-kInfinity, -kInfinity, -kInfinity}).first, (std::vector<float>{0, 0}));
+  EXPECT_EQ(routed({-kInfinity, -kInfinity, -kInfinity}, false).first, (std::vector<float>{0, 0}));
+  EXPECT_EQ(routed({-kInfinity, 2, -kInfinity}).first, (std::vector<float>{1, 0}));
+  EXPECT_EQ(routed({-kInfinity, 2, -kInfinity}).second, (std::vector<i32>{1, 0}));
+  EXPECT_EQ(routed({1, kInfinity, 2}).first, (std::vector<float>{1, 0}));
+  EXPECT_EQ(routed({kInfinity, 5, kInfinity, kInfinity}).first, (std::vector<float>{0.5f, 0.5f}));
   for (const bool normalize : {true, false}) {
-    const auto [weights, experts] = routed({1, 7, nan, 2}, normalize);
+    const auto [weights, experts] = routed({1, 7, kNotANumber, 2}, normalize);
     EXPECT_EQ(experts, (std::vector<i32>{2, 1})) << "a NaN counts as the largest";
     EXPECT_TRUE(std::isnan(weights[0]) && std::isnan(weights[1]));
   }
@@ -124,7 +125,7 @@ TEST(MoeRoute, ScoresThatAreNoNumbers) {
 
 TEST(MoeCombine, APlaceOutsideAddsNothing) {
   const auto placed = arange<f32>({2, 3}, 1).sync();
-  const auto w = from(std::vector<float>{1, nan, 2}, {1, 3}).sync();
+  const auto w = from(std::vector<float>{1, kNotANumber, 2}, {1, 3}).sync();
   for (const i32 outside : {999, 2, -1, -7, 0x7fffffff}) {
     const auto places = from(std::vector<i32>{0, outside, 1}, {3}).sync();
     EXPECT_EQ(host(moe_combine(placed, w, places).sync()).sync(), (std::vector<float>{9, 12, 15})) << outside;

@@ -29,7 +29,7 @@ TEST(Convert, OneRounding) {
 }
 
 template <Element Q>
-void check(double allowed) {
+void check_rows(double allowed) {
   const auto x = random_tensor<bf16>({6, 333}, 3, 20);
   auto [q, scale] = quantize_rows<Q>(x).sync();
   const auto in = doubles(x), s = doubles(scale);
@@ -41,8 +41,8 @@ void check(double allowed) {
   expect_close(dequantize_rows<f32>(q, scale).sync(), in, allowed, "");
 }
 TEST(Quantize, RowsComeBack) {
-  check<f8e4m3>(3e-2);
-  check<i8>(1e-2);
+  check_rows<f8e4m3>(3e-2);
+  check_rows<i8>(1e-2);
   const auto none = zeros<f32>({2, 10}).sync();
   auto [q, scale] = quantize_rows<i8>(none).sync();
   EXPECT_EQ(doubles(q), std::vector<double>(20, 0.0));

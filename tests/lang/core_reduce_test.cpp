@@ -16,10 +16,10 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 template <class T>
 void rows_and_all(Mut<T, 8> y, In<T, 2, 4> x) {
   auto t = x.tiles(shape<2, 4>).load(0, 0);
-  auto a = sum(t, axis<1>);   // 2 x 1
-  auto b = prod(t, axis<0>);  // 1 x 4
+  auto a = sum<T>(t, axis<1>);   // 2 x 1
+  auto b = prod<T>(t, axis<0>);  // 1 x 4
   auto out = cat(reshape(b, shape<4>), cat(reshape(a, shape<2>), reshape(max(t, axis<1>), shape<2>), axis<0>), axis<0>);
-  y.store(out + (max(t) - max(t)) + (min(t) - min(t)) + (sum(t) - sum(t)) + (prod(t) - prod(t)));
+  y.store(out + (max(t) - max(t)) + (min(t) - min(t)) + (sum<T>(t) - sum<T>(t)) + (prod<T>(t) - prod<T>(t)));
 }
 template <class T>
 class Reductions : public testing::Test {};

@@ -443,6 +443,43 @@ TEST(Gather, OneElementPerIndex) {
   EXPECT_EQ(y.data, (std::vector<float>{1, 400, 404, 751, 0, 0, 0, 0}));
 }
 
+void padded_elements(Mut<f32, 8> y, In<f32, dyn, dyn> x, In<i32, dyn> i, In<u8, dyn> j, Scalar<f32> outside) {
+  auto at = i.load_like(y);
+  y.store(max(x.gather(at, j.load_like(y), pad::neg_inf), x.gather(at, 0, pad(outside))));
+}
+TEST(Gather, ElementsOutsideReadThePadding) {
+  Array<float> y({8}), x({4, 200});
+  x.each([](std::int64_t i) { return static_cast<float>(i + 1); });
+  Array<std::int32_t> i({8});
+  Array<std::uint8_t> j({8});
+  i.data = {0, 1, 2, 3, 3, 1, -1, 4};
+  j.data = {0, 199, 3, 150, 200, 255, 0, 0};
+  const float outside = 7.0f;
+  run<padded_elements>({1}, none, y, x, i, j, outside);
+  EXPECT_EQ(y.data, (std::vector<float>{1, 400, 404, 751, 601, 201, 7, 7}));
+}
+
+constexpr unsigned kGatherLine = __LINE__ + 6;
+void lines_of_elements(Mut<f32, 8, 16> y, In<f32, dyn, dyn> x) {
+  auto [i, j] = y.origin();
+  auto r = iota<i32, 8, 1>(axis<0>) + i;
+  auto c = iota<i32, 1, 16>(axis<1>) + j;
+
+  y.store(x.gather(r, c));
+
+  y.scatter(3, 2, 1.0f);
+}
+TEST(Gather, ElementsAreAtTheLineOfTheirCall) {
+  const lang::Trace trace = lang::trace<lines_of_elements>();
+  std::vector<unsigned> loads, stores;
+  ir::walk(trace.module->functions[0]->body(), [&](ir::Operation& op) {
+    if (op.op() == ir::Op::LoadPtrTko) loads.push_back(op.loc.line);
+    if (op.op() == ir::Op::StorePtrTko) stores.push_back(op.loc.line);
+  });
+  EXPECT_EQ(loads, std::vector<unsigned>{kGatherLine});
+  EXPECT_EQ(stores, std::vector<unsigned>{kGatherLine + 2});
+}
+
 void overlapping(unsafe_::Mut<f32, 4> y, In<f32, dyn> x) {
   auto [i] = y.origin();
   y.store_at(i + 1, x.load_at(shape<4>, i));

@@ -45,7 +45,7 @@ if(mortar_python)
   foreach(part IN ITEMS tokenizer template)
     set(cases ${cases_of_${part}})
     if(TESSERA_SANITIZE)
-      math(EXPR cases "${cases} / 4")  # as tests/base/rounds.hpp
+      math(EXPR cases "${cases} / 16")  # as tests/base/rounds.hpp
     endif()
     add_test(NAME mortar.${part}_oracle COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/text/${part}_oracle.py
                                                 $<TARGET_FILE:mortar_text_oracle> --count ${cases})

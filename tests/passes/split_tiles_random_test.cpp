@@ -94,7 +94,7 @@ struct Dice {
       case 1: return row() - row() * 2;
       case 2: return row() * row();
       case 3: return max(row(), row());
-      case 4: return min(row(), throw_below(7));
+      case 4: return min(throw_below(7), row());
       case 5: return cast<T>(places()) + row();
       case 6: return where(inside(), row(), throw_below(9));
       default: return where(truth(), row(), row());
@@ -125,17 +125,17 @@ struct Dice {
   Row moved() {
     switch (throw_below(4)) {
       case 0: return transpose(transpose(row()) + 1);
-      case 1: return row() + sum(row(), axis<0>);
+      case 1: return row() + sum<T>(row(), axis<0>);
       case 2: return reshape(permute(reshape(row(), shape<R, kTile, 1>) - 1, order<2, 0, 1>), shape<R, kTile>);
       default: break;
     }
     const auto planes = reshape(row(), shape<R, 1, kTile>) * cast<T>(iota<i32, 1, 4, 1>(axis<1>) - 1);
-    return reshape(sum(tame(planes), axis<1>), shape<R, kTile>);
+    return reshape(sum<T>(tame(planes), axis<1>), shape<R, kTile>);
   }
   /// Of bf16 in f32: more than 256 ones are not exact otherwise. Those of f16 keep tiles whole where there is a rest.
   Sum total(const Row& t) {
     const bool exact = !kFloat || sizeof(T) > 2 || (std::is_same_v<T, f16> && throw_below(4) == 0);
-    return exact ? sum(t, axis<1>) : cast<T>(tame(sum(cast<f32>(t), axis<1>)));
+    return exact ? sum<T>(t, axis<1>) : cast<T>(tame(sum(cast<f32>(t), axis<1>)));
   }
   Sum reduced() {
     switch (throw_below(12)) {
@@ -145,7 +145,7 @@ struct Dice {
       case 3: return cast<T>(argmax(row(), axis<1>).index);
       case 4: return reduce(clamp(row(), 0, 9), axis<1>, 0, [](auto a, auto b) { return max(b, a); });
       case 5: return reduce(where(truth(), row(), 0), axis<1>, 0, [](auto a, auto b) { return where(b != 0, b, a); });
-      case 6: return prod(where(truth(), clamp(row(), 0, 1), 1), axis<1>);
+      case 6: return prod<T>(where(truth(), clamp(row(), 0, 1), 1), axis<1>);
       case 7: return max(x.load_like(y, padding()), axis<1>);
       case 8: return min(x.load_like(y, padding()), axis<1>);
       case 9: return total(where(inside(), row(), throw_below(2)));
@@ -233,7 +233,8 @@ void compare_some() {
       may += n <= row_tile<T> / 4 * 3;
     }
   }
-  EXPECT_GT(split * (kSanitizer ? 6 : 3), may) << "of launches whose rows are short enough";
+  const bool many = rounds(40) == 40;  // so many that a share means something
+  EXPECT_GT(many ? split * 3 : split, many ? may : 0) << "of " << may << " launches whose rows are short enough";
 }
 
 TEST(SplitTilesRandom, Integers) {

@@ -49,7 +49,7 @@ tessera_processor_test(users SKIP NpyHeader.Fuzzed*:Reduce.NarrowIntegers*:Flows
 
 # Random programs, whose results are compared bit for bit with a reference that shares no code with the CPU backend.
 add_dependencies(processor_tests test_generate)
-add_test(NAME processor.generate COMMAND test_generate --seed 1 --count 60)
+add_test(NAME processor.generate COMMAND test_generate --seed 1 --count 30)
 set_tests_properties(processor.generate PROPERTIES LABELS processor TIMEOUT 900)
 
 # What the compiler makes of the CPU backend's loops.

@@ -18,7 +18,7 @@ namespace tessera::runtime {
 namespace {
 
 /// Four tensors and their leases, as a kernel call takes them; returns the allocations of `rounds` launches.
-long launches(const Stream& stream, int rounds) {
+long allocations_of(const Stream& stream, int rounds) {
   std::array<StorageRef, 4> storages;
   for (StorageRef& storage : storages) storage = Storage::allocate(stream.device(), 64);
   const auto work =
@@ -44,10 +44,10 @@ long launches(const Stream& stream, int rounds) {
 }
 
 TEST(Cost, ALaunchOnTheDefaultStreamAllocatesNothing) {
-  EXPECT_EQ(launches(Stream::default_of(Device::cpu()), 1000), 0);
+  EXPECT_EQ(allocations_of(Stream::default_of(Device::cpu()), 1000), 0);
 }
 
-TEST(Cost, AStreamThreadAllocatesOnlyToLengthenItsQueue) { EXPECT_LE(launches(Stream(Device::cpu()), 1000), 40); }
+TEST(Cost, AStreamThreadAllocatesOnlyToLengthenItsQueue) { EXPECT_LE(allocations_of(Stream(Device::cpu()), 1000), 40); }
 
 /// The driver's launch and query functions are replaced: the fake ones store their arguments and so allocate.
 TEST(Cost, ALaunchOnAGpuAllocatesNothing) {

@@ -28,7 +28,7 @@ StorageRef make(FakeDevice& device, std::uint64_t value) {
   return storage;
 }
 
-std::uint64_t read(const StorageRef& storage) {
+std::uint64_t number_in(const StorageRef& storage) {
   std::uint64_t value = 0;
   copy_to_host(&value, *storage, 0, sizeof value);
   return value;
@@ -67,7 +67,7 @@ TEST_F(Ordering, ReadAfterWrite) {
   mix(a, y, x);  // write after b's reads
   EXPECT_EQ(events(), 2);
   EXPECT_EQ(waits(), 2);
-  EXPECT_EQ(read(z), fake::mix(fake::mix(3, fake::mix(2, 1, 0), 0), fake::mix(2, 1, 0), 0));
+  EXPECT_EQ(number_in(z), fake::mix(fake::mix(3, fake::mix(2, 1, 0), 0), fake::mix(2, 1, 0), 0));
 }
 
 TEST_F(Ordering, ReadersDoNotWaitForEachOther) {
@@ -78,7 +78,7 @@ TEST_F(Ordering, ReadersDoNotWaitForEachOther) {
   mix(c, x, y);  // writes x, which a and b read, and reads y, which a wrote
   EXPECT_EQ(waits(), 2);
   EXPECT_EQ(events(), 2) << "one event of a covers its read and its write";
-  EXPECT_EQ(read(x), fake::mix(1, fake::mix(2, 1, 0), 0));
+  EXPECT_EQ(number_in(x), fake::mix(1, fake::mix(2, 1, 0), 0));
 }
 
 TEST_F(Ordering, WriteAfterWriteWithoutReaders) {
@@ -86,7 +86,7 @@ TEST_F(Ordering, WriteAfterWriteWithoutReaders) {
   mix(a, y, x, 1);
   mix(b, y, x, 2);
   EXPECT_EQ(waits(), 1);
-  EXPECT_EQ(read(y), fake::mix(fake::mix(2, 1, 1), 1, 2));
+  EXPECT_EQ(number_in(y), fake::mix(fake::mix(2, 1, 1), 1, 2));
 }
 
 TEST_F(Ordering, AWriterThatHasWaitedForReadersStandsForThem) {
@@ -110,7 +110,7 @@ TEST_F(Ordering, ManyReadersAtOnceAreAllWaitedFor) {
   mix(a, x, z);
   while (device.step(1)) {  // a's queue first if it is not blocked
   }
-  for (const StorageRef& output : outputs) EXPECT_EQ(read(output), fake::mix(5, 1, 0));
+  for (const StorageRef& output : outputs) EXPECT_EQ(number_in(output), fake::mix(5, 1, 0));
 }
 
 TEST_F(Ordering, AnotherDeviceOfTheSameProgramIsRejected) {
@@ -131,7 +131,7 @@ TEST_F(Ordering, HostReadsAndWritesWait) {
   EXPECT_EQ(device.pending_steps(), 1);
   const std::uint64_t next = 9;
   copy_from_host(*x, 0, &next, sizeof next);  // a still reads x
-  EXPECT_EQ(read(y), fake::mix(2, 1, 0));
+  EXPECT_EQ(number_in(y), fake::mix(2, 1, 0));
 }
 
 TEST_F(Ordering, ManyReadersOfWeightsAreForgotten) {
@@ -144,7 +144,7 @@ TEST_F(Ordering, ManyReadersOfWeightsAreForgotten) {
   }
   EXPECT_LT(device.live_queues(), 16) << "streams that only read long ago are not kept";
   mix(a, weights, y);
-  EXPECT_EQ(read(weights), fake::mix(7, 0, 0));
+  EXPECT_EQ(number_in(weights), fake::mix(7, 0, 0));
 }
 
 TEST_F(Ordering, CaptureTakesWorkUnordered) {
@@ -202,7 +202,7 @@ struct RandomProgram {
         storages[y] = make(device, expected[y]);
         break;
       case 1: streams[pick(streams.size())] = Stream(Device(device)); break;
-      case 2: ASSERT_EQ(read(storages[y]), expected[y]); break;
+      case 2: ASSERT_EQ(number_in(storages[y]), expected[y]); break;
       case 3:
         for (std::size_t n = pick(6); n > 0; --n) device.step(random());
         break;
@@ -229,7 +229,7 @@ TEST(OrderingAtRandom, EveryInterleavingGivesTheProgramsOrder) {
       for (int i = 0; i < 120 && !HasFatalFailure(); ++i) program.step();
       device.run_all(random);
       for (std::size_t i = 0; i < program.storages.size(); ++i)
-        ASSERT_EQ(read(program.storages[i]), program.expected[i]);
+        ASSERT_EQ(number_in(program.storages[i]), program.expected[i]);
     }
     device.run_all(random);
     ASSERT_EQ(device.violation(), "");
@@ -251,7 +251,8 @@ TEST(OrderingAtRandom, TheSameWithAThreadThatRunsTheDevice) {
     }
     for (int i = 0; i < 7; ++i) program.streams.emplace_back(Device(device));
     for (int i = 0; i < 1500 && !HasFatalFailure(); ++i) program.step();
-    for (std::size_t i = 0; i < program.storages.size(); ++i) ASSERT_EQ(read(program.storages[i]), program.expected[i]);
+    for (std::size_t i = 0; i < program.storages.size(); ++i)
+      ASSERT_EQ(number_in(program.storages[i]), program.expected[i]);
   }
   while (device.pending_steps() > 0) std::this_thread::yield();
   EXPECT_EQ(device.violation(), "");

@@ -1,8 +1,9 @@
 """Looks at several source files as one program: what they include is parsed and searched once for all of them.
 
-Files with the same compile command and folder form a batch, a source that includes them one after the other. Where they cannot stand together
-(two of them define the same name), those that the errors name are taken out and looked at again, at last each alone. Only the error of a file
-alone is an error.
+Files with the same compile command and folder form a batch, a source that includes them one after the other: a macro of a file ends with it,
+THIS_FILE is another name in each (cmake/TesseraJoin.cmake), and a program stands in a namespace of its own. Where files cannot stand together
+all the same (two of them define the same name), those that the errors name are taken out and looked at again, at last each alone. Only the
+error of a file alone is an error.
 """
 import collections
 import json
@@ -13,8 +14,37 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 SIZE = 24
-# A macro would hold for the files behind it, and a program has one main().
-ALONE = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)\b|^int main\(", re.M)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+MACRO = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", re.M)
+PROGRAM = re.compile(r"^int main\(", re.M)
+
+
+def text_of(path):
+    with open(path, encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+def stands_alone(text):
+    """True if a macro of the file is for what it includes: another file may have included that before."""
+    macro, includes = MACRO.search(text), [m.start() for m in INCLUDE.finditer(text)]
+    return bool(macro and includes and macro.start() < includes[-1])
+
+
+def joined(batch, options):
+    """The source that includes the files of a batch."""
+    lines = []
+    for number, path in enumerate(batch):
+        text = text_of(path)
+        if "-DTHIS_FILE=" in options:
+            lines += ["#undef THIS_FILE", f"#define THIS_FILE file_{number}"]
+        include = f'#include "{path}"'
+        if PROGRAM.search(text):
+            for bracket, name in INCLUDE.findall(text):  # first, because they do not belong into the namespace
+                own = os.path.join(os.path.dirname(path), name)
+                lines.append(f"#include <{name}>" if bracket == "<" else f'#include "{own if os.path.isfile(own) else name}"')
+            include = f"namespace program_{number} {{\n{include}\n}}"
+        lines += [include, *(f"#undef {name}" for name in sorted(set(MACRO.findall(text))))]
+    return "\n".join(lines) + "\n"
 
 
 def entries(database):
@@ -38,8 +68,7 @@ def formed(files, commands, size):
     """The batches [(entry, [file])], the ones with most text first, so that processes beside each other end at about the same time."""
     groups = collections.defaultdict(list)
     for path in sorted(files):
-        with open(path, encoding="utf-8", errors="replace") as f:
-            alone = path if ALONE.search(f.read()) else ""
+        alone = path if stands_alone(text_of(path)) else ""
         groups[commands[path]["directory"], flags(commands[path]), os.path.dirname(path), alone].append(path)
     batches = [(commands[group[0]], group[i:i + size]) for group in groups.values() for i in range(0, len(group), size)]
     return sorted(batches, key=lambda b: -sum(map(os.path.getsize, b[1])))
@@ -63,7 +92,7 @@ def run(files, database, jobs, look, size=SIZE):
             if len(batch) > 1:
                 handle, source = tempfile.mkstemp(".cpp", dir=folder)
                 with os.fdopen(handle, "w", encoding="utf-8") as f:
-                    f.write("".join(f'#include "{path}"\n' for path in batch))
+                    f.write(joined(batch, flags(entry)))
             result, errors = look(source, flags(entry), entry["directory"])
             if errors and len(batch) > 1:
                 return [r for part in parts(batch, errors) for r in looked_at(entry, part)]

@@ -34,6 +34,14 @@ class Lint:
     advice: str
 
 
+def from_file(path):
+    """(definitions, queries) out of the file that the tessera command is compiled with."""
+    text = tree.read(path)
+    lines = re.sub(r"\n[ ]+", " ", text[text.index('R"query(') + 8:text.index(')query"')]).strip().split("\n")
+    queries = {lines[i].split(" ", 2)[1]: (lines[i + 1], lines[i].split(" ", 2)[2]) for i, line in enumerate(lines) if line.startswith("check ")}
+    return "\n".join(line for line in lines if line.startswith("let ")), queries
+
+
 def find_program(wanted, program="clang-query", package="clang-tools-16"):
     # By version first: older ones cannot read C++20's captured bindings.
     for name in [wanted] if wanted else [f"{program}-{v}" for v in range(20, 15, -1)] + [program]:

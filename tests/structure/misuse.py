@@ -30,7 +30,7 @@ EXEMPT = {  # why there is no row
     "OutOfMemoryError::sizes": "no operands", "Allocator::allocate": "called by the library",
     "Allocator::deallocate": "called by the library", "Allocator::trim": "called by the library",
     "Address::arg": "for the library",
-    "check_mode": "no operands", "set_check_mode": "takes a truth value",
+    "check_mode": "no operands", "set_check_mode": "takes a truth value", "strict_check_mode": "no operands",
     "collected_gpu": "reads a knob: the fuzz target `knobs`",
 }
 KEYWORDS = {"if", "for", "while", "return", "requires", "noexcept", "explicit", "decltype", "static_assert", "sizeof", "alignas", "operator",

@@ -44,7 +44,7 @@ def fixtures(program):
     files = [os.path.join(folder, f"{name}_in_moves.cpp") for name in ("use", "second_use", "same_name")]
     with tempfile.TemporaryDirectory() as database:
         with open(os.path.join(database, "compile_commands.json"), "w", encoding="utf-8") as f:
-            json.dump([{"directory": folder, "file": p, "arguments": ["c++", "-std=c++20", "-c", p]} for p in files], f)
+            json.dump([{"directory": folder, "file": p, "arguments": ["c++", "-std=c++20", "-DTHIS_FILE=", "-c", p]} for p in files], f)
         results = batches.run(files, database, 1, looker(program))
     found = sorted({f"{os.path.basename(p)}:{n}" for f in problems_of(results) for p, n in re.findall(r"^(\S+?):(\d+):.*use-after-move", f)})
     expected = sorted(f"{os.path.basename(p)}:{n}" for p in files for n, line in enumerate(tree.read(p).split("\n"), 1) if "// found" in line)

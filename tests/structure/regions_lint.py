@@ -15,39 +15,8 @@ import re
 
 import clang_query
 
-# Definitions, then the queries in order. Matchers are tried from left to right: the cheap ones come first.
-DEFINITIONS = """
-let branchCall callExpr(callee(functionDecl(hasName("::tessera::detail::branch"))))
-let branchName declRefExpr(to(functionDecl(hasName("::tessera::detail::branch"))))
-let arm cxxForRangeStmt(hasRangeInit(hasDescendant(expr(anyOf(branchCall, branchName)))))
-let loopType hasUnqualifiedDesugaredType(recordType(hasDeclaration(
-    namedDecl(matchesName("^::tessera::(lang::Branch|detail::Range|detail::ScheduledTiles|MutTiles)$")))))
-let whileType hasUnqualifiedDesugaredType(recordType(hasDeclaration(cxxRecordDecl(hasName("::tessera::lang::While")))))
-let region stmt(anyOf(cxxForRangeStmt(hasRangeInit(expr(hasType(loopType)))),
-                      forStmt(hasLoopInit(declStmt(hasSingleDecl(varDecl(hasType(whileType)))))))).bind("region")
-let hostType qualType(anyOf(
-    isInteger(), isAnyPointer(), hasCanonicalType(realFloatingPointType()), hasCanonicalType(enumType()),
-    hasDeclaration(cxxRecordDecl(hasAnyName("::tessera::tf32", "::tessera::f16", "::tessera::bf16", "::tessera::f8e4m3",
-                                            "::tessera::f8e5m2")))))
-let ownVariable declRefExpr(to(varDecl(hasAncestor(stmt(equalsBoundNode("region"))))))
-let inProject stmt(unless(isExpansionInSystemHeader()))
-let assigning stmt(anyOf(binaryOperator(isAssignmentOperator()), unaryOperator(hasAnyOperatorName("++", "--")),
-                         cxxOperatorCallExpr(isAssignmentOperator())))
-let target expr(hasType(hostType), unless(ownVariable), unless(hasDescendant(ownVariable)))
-"""
-QUERIES = {
-    "continue": ("""
-        match continueStmt(inProject, hasAncestor(stmt(arm).bind("arm")),
-            unless(hasAncestor(stmt(anyOf(forStmt(), whileStmt(), doStmt(), cxxForRangeStmt(unless(equalsBoundNode("arm")))),
-                                    hasAncestor(cxxForRangeStmt(equalsBoundNode("arm")))))))""",
-                 "continue in tile_if only ends the arm; invert the condition instead"),
-    "assignment": ("""
-        match stmt(inProject, assigning, hasAncestor(region), anyOf(
-            binaryOperator(isAssignmentOperator(), hasLHS(target)),
-            unaryOperator(hasAnyOperatorName("++", "--"), hasUnaryOperand(target)),
-            cxxOperatorCallExpr(isAssignmentOperator(), hasArgument(0, target))))""",
-                   "a host variable assigned in a recorded region changes once, while recording; make it a Scalar or a Tile"),
-}
+# The searches are those of `tessera lint`.
+DEFINITIONS, QUERIES = clang_query.from_file("tools/lint_regions.inc")
 LINT = clang_query.Lint(
     DEFINITIONS, QUERIES, opens=re.compile(r"\btile_if\b|\btile_while\b|:\s*range\(|\bMutTiles\b"), place="region",
     covers=("examples", "tests/kernels", "tests/lang", "tests/guide"), advice="See docs/guide on control flow.")

@@ -77,6 +77,23 @@ set_tests_properties(tools.explain_measured PROPERTIES LABELS "tools+tileiras"
                      PASS_REGULAR_EXPRESSION "kernel softmax_row for sm_90.*predicates.*load.*softmax on cpu.*rows=16 columns=1024.*GB/s +[0-9.]+ %")
 add_test(NAME tools.explain_wrong COMMAND tessera_command explain softmax columns=many)
 set_tests_properties(tools.explain_wrong PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "columns must be a whole number, found many")
+add_test(NAME tools.explain_unknown COMMAND tessera_command explain sofmax)
+set_tests_properties(tools.explain_unknown PROPERTIES LABELS tools
+                     PASS_REGULAR_EXPRESSION "there is no kernel sofmax; tessera bench --list prints them")
+add_test(NAME tools.explain_all_predicates COMMAND tessera_command explain softmax rows=16 columns=1000 -v)
+set_tests_properties(tools.explain_all_predicates PROPERTIES LABELS "tools+tileiras" SKIP_REGULAR_EXPRESSION "${no_assembler}"
+                     PASS_REGULAR_EXPRESSION "predicates of the launch .. holds, - does not.\n    - [^\n]*.dim.1. is a multiple of 1024\n.*    . [^\n]*.address is a multiple of 16\n")
+add_test(NAME tools.explain_unmet_predicates COMMAND tessera_command explain softmax rows=16 columns=1000)
+set_tests_properties(tools.explain_unmet_predicates PROPERTIES LABELS "tools+tileiras" SKIP_REGULAR_EXPRESSION "${no_assembler}"
+                     PASS_REGULAR_EXPRESSION "predicates of the launch that do not hold .[0-9]+ hold: -v.\n    - [^\n]*.dim.1. is a multiple of 1024\n"
+                     FAIL_REGULAR_EXPRESSION "[.]address;largest tile")
+# By the names of the parameters, where the source is found as the compiler was given it.
+add_test(NAME tools.explain_names COMMAND tessera_command explain -v --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
+set_tests_properties(tools.explain_names PROPERTIES LABELS "tools+tileiras" SKIP_REGULAR_EXPRESSION "${no_assembler}"
+                     WORKING_DIRECTORY ${CMAKE_BINARY_DIR}
+                     PASS_REGULAR_EXPRESSION " y.address is a multiple of 16\n" FAIL_REGULAR_EXPRESSION "arg1")
+add_test(NAME tools.lint COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/lint.py $<TARGET_FILE:tessera_command>)
+set_tests_properties(tools.lint PROPERTIES LABELS tools SKIP_RETURN_CODE 77 TIMEOUT 600)
 add_test(NAME tools.explain_misspelt COMMAND tessera_command explain softmax column=64)
 set_tests_properties(tools.explain_misspelt PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION "softmax has no argument column")
 add_test(NAME tools.explain_gpus COMMAND tessera_command explain softmax --gpu sm_90,hopper)
@@ -93,6 +110,11 @@ add_test(NAME tools.explain_asked COMMAND tessera_command explain --kernel saxpy
 set_tests_properties(tools.explain_asked PROPERTIES LABELS tools ENVIRONMENT "${rejecting};TESSERA_TUNING=warps=4"
                      PASS_REGULAR_EXPRESSION "the assembler rejects the kernel for sm_90 .exit code 1.: too many warps.*hints: warps 4|hints: warps 4.*the assembler rejects the kernel for sm_90 .exit code 1.: too many warps"
                      FAIL_REGULAR_EXPRESSION "form (bare|fallback)")
+if(TARGET guide_04-tiles)
+  add_test(NAME tools.explain_goes_on COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/explain.py
+           $<TARGET_FILE:tessera_command> $<TARGET_FILE:guide_04-tiles> ${CMAKE_CURRENT_LIST_DIR}/rejecting_assembler.sh)
+  set_tests_properties(tools.explain_goes_on PROPERTIES LABELS tools)
+endif()
 add_test(NAME tools.build_rejected COMMAND tessera_command build -o ${CMAKE_CURRENT_BINARY_DIR}/rejected.tessera --
          $<TARGET_FILE:example_03_saxpy>)
 set_tests_properties(tools.build_rejected PROPERTIES LABELS tools ENVIRONMENT "${rejecting}" PASS_REGULAR_EXPRESSION

@@ -21,6 +21,15 @@ def run(*words, expect=0):
     return text
 
 
+def check_device():
+    text = run("--device", "cpu", "softmax", "columns=512", "rows=64")
+    assert "on cpu" in text and "0 failed" in text, text
+    text = run("--device", "gpu7", "softmax", "columns=512", expect=1)
+    assert "gpu7" in text, text
+    text = run("--device", "cpu", "--dry-run", "softmax", "columns=512", expect=2)
+    assert "--dry-run compiles for --gpu and runs on no device" in text, text
+
+
 def check_records(folder):
     file = os.path.join(folder, "cpu.tune")
     text = run("--out", file, *SHAPES)
@@ -39,7 +48,8 @@ SPLIT = (
 ).split()
 DECODING = (
     "decode batch=2 length=2048 heads=8 kv_heads=2 parts=4, decode batch=2 length=300 heads=8 kv_heads=2 parts=1 d=64,"
-    " paged batch=2 length=500 heads=8 kv_heads=2 page=32 parts=2, paged length=64 heads=8 kv_heads=8 page=16 parts=1"
+    " paged batch=2 length=500 heads=8 kv_heads=2 page=32 parts=2, paged length=64 heads=8 kv_heads=8 page=16 parts=1,"
+    " paged batch=2 length=130 heads=8 kv_heads=2 page=64 cache=f8e4m3 parts=1, block_scaled m=70 n=192 k=320"
 ).split()
 
 
@@ -49,15 +59,15 @@ def check_every_space(folder):
     text = run("-v", "--out", file, *SPLIT)
     assert "of 5, worst" in text and "0 failed" in text and "wrong" not in text, text
     text = run("-v", "--out", file, *DECODING)
-    assert "of 4, worst" in text and "0 failed" in text and "wrong" not in text, text
+    assert "of 6, worst" in text and "0 failed" in text and "wrong" not in text, text
     for keys in (64, 128, 256):
         assert len(re.findall(rf"^    {keys} keys", text, re.M)) == 2, text
     listed = run("--list", file)
-    for kernel in "split_k stream_k stream_k_whole decode paged".split():
+    for kernel in "split_k stream_k stream_k_whole decode paged block_scaled".split():
         assert re.search(rf"^{kernel}  ", listed, re.M), f"{kernel}:\n{listed}"
-    assert "9 records" in listed, listed
+    assert "11 records" in listed, listed
     names = run("--list")
-    for kernel in "gemm linear split_k stream_k attention decode paged softmax rms_norm layer_norm".split():
+    for kernel in "gemm linear split_k stream_k attention decode paged block_scaled softmax rms_norm layer_norm".split():
         assert re.search(rf"^{kernel} ", names, re.M), f"{kernel}:\n{names}"
 
 
@@ -107,6 +117,7 @@ def check_rejections():
     assert "multiple of 4 parts of 256 keys" in run("decode", "length=1000", "batch=1", "parts=4", expect=1)
     assert "multiple of kv_heads" in run("decode", "heads=5", "kv_heads=2", expect=1)
     assert "page must be" in run("paged", "page=48", "length=64", expect=1)
+    assert "cache must be" in run("paged", "cache=f16", "length=64", expect=1)
 
 
 def check_dry_run():
@@ -133,6 +144,7 @@ with tempfile.TemporaryDirectory() as temporary:
     check_every_space(temporary)
     check_damage(temporary)
     check_kill(temporary)
+check_device()
 check_rejections()
 check_dry_run()
 check_rejected_code()

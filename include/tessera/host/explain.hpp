@@ -64,7 +64,7 @@ struct MutableArgument {
                     "this kernel parameter is written: Views and Shared tensors are read-only; pass a Tensor");
       static_assert(!P::writable || named_op || !std::is_lvalue_reference_v<Arg>,
                     "this kernel parameter takes exclusive access: write std::move(tensor) to give it to the launch, "
-                    "or mut(tensor) to lend it");
+                    "or mut(tensor) to lend it (arguments stand in the order of the kernel's parameters)");
       static_assert(!named_op, "running an operation consumes it: write std::move(op)");
     }
     return true;

@@ -10,6 +10,7 @@
 // The process-wide switch of checked mode.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -275,11 +276,12 @@ template <class First, class... A>
 inline constexpr bool ends_with_place<First, A...> =
     std::is_same_v<std::remove_cvref_t<std::tuple_element_t<sizeof...(A), std::tuple<First, A...>>>, SourceLocation>;
 
+/// A constant, so that compilers explain it where it is used and not at the end of the file.
+template <class Params, class Args, class Numbers>
+inline constexpr bool explained_call = false;
 template <class... P, class... A, std::size_t... I>
-constexpr void explain_call(lang::TypeList<P...>, lang::TypeList<A...>, std::index_sequence<I...>) {
-  using Args = std::tuple<A...>;
-  (void)(explain_argument<static_cast<int>(I) + 1, lang::param_t<P>, std::tuple_element_t<I, Args>>() && ...);
-}
+inline constexpr bool explained_call<lang::TypeList<P...>, lang::TypeList<A...>, std::index_sequence<I...>> =
+    (explain_argument<static_cast<int>(I) + 1, lang::param_t<P>, std::tuple_element_t<I, std::tuple<A...>>>() && ...);
 
 template <auto K>
 inline constinit KernelRecord kernel_record{lang::kernel_body<K>};
@@ -394,7 +396,8 @@ class Kernel : public CallOperatorsOf<typename HostSpecs<lang::kernel_params<K>>
     static_assert(count == Params::size,
                   "wrong number of arguments: a launch takes one for each parameter of the kernel");
     if constexpr (count == Params::size) {
-      explain_call(Params{}, lang::TypeList<A...>{}, std::make_index_sequence<count>{});
+      constexpr bool explained = explained_call<Params, lang::TypeList<A...>, std::make_index_sequence<count>>;
+      (void)explained;
     }
     return NoOperation{};
   }
@@ -442,11 +445,19 @@ template <auto K>
   requires(lang::kernel_params_ok<K>())
 inline constexpr detail::Kernel<K> kernel{};
 
-/// True if kernels run checked: out-of-range tile indices, reads of never-written elements, overlaps and overflowing
-/// index arithmetic become DeviceErrors, recordings that change a TraceError. Initially TESSERA_CHECK (default off).
+/// What runs of kernels check. Strict adds positions outside a tensor in gather, load_at, scatter and the updates of an
+/// Acc, which otherwise read padding and are dropped: code that relies on that fails in it.
+enum class CheckMode : std::uint8_t { Off, On, Strict };
+
+/// True if kernels run checked: out-of-range tile indices, reads of never-written elements, overlaps, overflowing index
+/// arithmetic and sums of signed integers that wrap become DeviceErrors, recordings that change a TraceError. Initially
+/// TESSERA_CHECK (default off).
 bool check_mode();
+/// True if single positions outside a tensor are errors as well. Initially TESSERA_CHECK=strict.
+bool strict_check_mode();
 /// Changes it for operations built from now on. Tensors made while it was off do not know what was written, and count
 /// as written: reads of their elements are never reported. On the CPU a checked launch runs on one thread.
 void set_check_mode(bool on) noexcept;
+void set_check_mode(CheckMode mode) noexcept;
 
 }  // namespace tessera

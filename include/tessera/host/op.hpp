@@ -145,9 +145,6 @@ struct Running<void> {
   }
 };
 
-template <class>
-inline constexpr bool is_op = false;
-
 }  // namespace detail
 
 /// A lazy operation whose result is a T (void: it only has effects). Move-only; running it consumes it. It holds its

@@ -26,6 +26,14 @@ std::string to_string(const Shared<T, R>& x, SourceLocation where = SourceLocati
   return detail::describe(detail::Read<T, R>(x).arg(), R, "Shared", where);
 }
 
+/// Explains an operation where its result is meant.
+template <class O>
+  requires detail::is_op<std::remove_cvref_t<O>>
+void print(O&&) {
+  static_assert(detail::never_true<O>,
+                "run the operation to have its result: print(op.sync()), or print what co_await gives in a flow");
+}
+
 /// Writes to_string(x) and a line end to the standard output.
 template <Element T, int R>
 void print(const Tensor<T, R>& x, SourceLocation where = SourceLocation::current()) {

@@ -1,6 +1,7 @@
 // Tensors as users hold them: Tensor owns, Shared is a copyable read-only owner, View is a read-only window that keeps
 // the storage alive, mut(t) lends. All are handles: copying a view or moving a tensor never copies elements.
 #pragma once
+#include <concepts>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -42,6 +43,11 @@ template <Element T, int R>
 class View;
 
 namespace detail {
+template <class>
+inline constexpr bool never_true = false;
+template <class>
+inline constexpr bool is_op = false;  ///< specialized beside Op
+
 /// The library's access to the layout of a handle.
 struct Reach {
   template <class H>
@@ -103,6 +109,14 @@ void check_unwritten(const LayoutRef& l, SourceLocation where);
 /// True if there is no other owner, including libraries that a tensor was exported to.
 bool only_owner(const std::shared_ptr<char>& owners, const runtime::StorageRef& storage);
 
+/// Explains a slice with a step.
+template <class S>
+struct ExplainSliceStep {
+  static_assert(never_true<S>,
+                "write slice<axis>(lo, hi), which has no step, and take every n-th element in the kernel: "
+                "x.gather(iota<i32, B>() * n + first)");
+};
+
 /// The queries that all handles share. `Self` has a Layout named layout_.
 template <class Self, Element T, int R>
 class Queries {
@@ -141,6 +155,11 @@ class Queries {
   template <int Axis>
   View<T, R> slice(Extent lo, Extent hi, SourceLocation where = SourceLocation::current()) const {
     return Reach::make<View<T, R>>(sliced<Axis>(live(where), lo, hi, where));
+  }
+  template <int Axis, std::integral S>
+  View<T, R> slice(Extent, Extent, S) const {
+    (void)sizeof(ExplainSliceStep<S>);
+    return {};
   }
   /// The axes in another order: axis i of the result is axis Axes[i] of this.
   template <int... Axes>
@@ -194,6 +213,13 @@ class [[nodiscard("a tensor that was given to a call comes back as its result: a
     detail::change_owner(layout_.storage);
     return *this;
   }
+  /// Explains an operation where its result is meant. (A template, so that it is looked at only where it is used.)
+  template <class O>
+    requires detail::is_op<std::remove_cvref_t<O>>
+  Tensor(O&&) {  // NOLINT(google-explicit-constructor)
+    static_assert(detail::never_true<O>,
+                  "run the operation to have its result: write .sync(), or .on(stream), or co_await in a flow");
+  }
   Tensor(const Tensor&) = delete;  // a copy is an operation: clone(t)
   Tensor& operator=(const Tensor&) = delete;
   ~Tensor() = default;
@@ -211,6 +237,11 @@ class [[nodiscard("a tensor that was given to a call comes back as its result: a
   template <int Axis>
   TESSERA_LIVE View<T, R> slice(Extent lo, Extent hi, Where where = Where::current()) const {
     return Base::template slice<Axis>(lo, hi, where);
+  }
+  template <int Axis, std::integral S>
+  TESSERA_LIVE View<T, R> slice(Extent, Extent, S) const {
+    (void)sizeof(detail::ExplainSliceStep<S>);
+    return {};
   }
   template <int... Axes>
   TESSERA_LIVE View<T, R> permute(Where where = Where::current()) const {
@@ -315,6 +346,11 @@ class [[nodiscard("mut(t) lends a tensor to a call: write it as the argument")]]
   Lend slice(Extent lo, Extent hi, SourceLocation where = SourceLocation::current()) && {
     return Lend(detail::sliced<Axis>(std::move(layout_), lo, hi, where), ownership_);
   }
+  template <int Axis, std::integral S>
+  Lend slice(Extent, Extent, S) && {
+    (void)sizeof(detail::ExplainSliceStep<S>);
+    return std::move(*this);
+  }
   template <int... Axes>
   Lend permute() && {
     return Lend(detail::permuted<Axes...>(std::move(layout_)), ownership_);
@@ -347,20 +383,44 @@ Lend<T, R> mut(TESSERA_ARG_STAYS Tensor<T, R>& tensor, SourceLocation where = So
 
 namespace detail {
 template <class>
-inline constexpr bool never_true = false;
-template <class>
 inline constexpr bool is_tensor = false;
 template <Element T, int R>
 inline constexpr bool is_tensor<Tensor<T, R>> = true;
 }  // namespace detail
 
+namespace detail {
+/// Explains an argument of mut() that cannot be lent.
+template <class X>
+struct ExplainLend {
+  static constexpr bool is_const = is_tensor<std::remove_cvref_t<X>> && std::is_const_v<std::remove_reference_t<X>>;
+  static_assert(
+      !is_const,
+      "declare the tensor without const, as Tensor<T, R>& where it is a parameter: mut(t) lends it to be written");
+  static_assert(
+      is_const || never_true<X>,
+      "mut(t) lends a Tensor that has a name: a temporary is given with std::move, and Views and Shared are read-only");
+};
+
+/// What is not lent, after mut() has explained it.
+struct NotLent {
+  template <int Axis>
+  NotLent slice(Extent, Extent) && {
+    return {};
+  }
+  template <int... Axes>
+  NotLent permute() && {
+    return {};
+  }
+};
+}  // namespace detail
+
 /// Explains what mut() takes.
 template <class X>
-  requires(!detail::is_tensor<X>)
-void mut(X&&, SourceLocation = SourceLocation::current()) {
-  static_assert(
-      detail::never_true<X>,
-      "mut(t) lends a Tensor that has a name: a temporary is given with std::move, and Views and Shared are read-only");
+  requires(!std::is_lvalue_reference_v<X> || std::is_const_v<std::remove_reference_t<X>> ||
+           !detail::is_tensor<std::remove_reference_t<X>>)
+auto mut(X&&, SourceLocation = SourceLocation::current()) {  // `auto`: the body is looked at here
+  (void)sizeof(detail::ExplainLend<X>);
+  return detail::NotLent{};
 }
 
 }  // namespace tessera

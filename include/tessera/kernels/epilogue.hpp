@@ -5,7 +5,7 @@
 //   gemm(a, b, bias_then<functions::Silu>(v));
 //   gemm(a, b, residual(r));                 // a b + r
 //   gemm(a, b, scaled(row_scales, column_scales));   // of quantised operands
-//   gemm(a, b, fuse([](auto acc, auto out, auto scale) { return acc * scale; }, 0.5f));
+//   gemm(a, b, fuse([](auto acc, auto, auto scale) { return acc * scale; }, 0.5f));
 #pragma once
 #include <tuple>
 

@@ -41,9 +41,47 @@ struct AccShapeCheck {
   static constexpr bool ok = !std::is_void_v<Common>;
 };
 
+/// What an accumulation returns: nothing. It has a type so that a use of the old value can be explained.
+struct NoOldValue {};
+template <class X>
+struct ExplainOldValue {
+  static_assert(
+      never<X>,
+      "count first and add the counts of all blocks in a second kernel, or give each block its own places with a "
+      "running sum (cumsum): an Acc does not return the old value, which would depend on the order of blocks");
+};
+template <class X>
+  requires std::is_same_v<X, NoOldValue>
+struct PositionCheck<X> : ExplainOldValue<X> {
+  static constexpr bool ok = false;
+};
+#define TESSERA_OLD_VALUE(token)                    \
+  template <class X>                                \
+  Tile<bool> operator token(NoOldValue, const X&) { \
+    (void)sizeof(ExplainOldValue<X>);               \
+    return *fake<void, Tile<bool>>();               \
+  }                                                 \
+  template <class X>                                \
+    requires(!std::is_same_v<X, NoOldValue>)        \
+  Tile<bool> operator token(const X&, NoOldValue) { \
+    (void)sizeof(ExplainOldValue<X>);               \
+    return *fake<void, Tile<bool>>();               \
+  }
+TESSERA_OLD_VALUE(==)
+TESSERA_OLD_VALUE(<)
+TESSERA_OLD_VALUE(<=)
+TESSERA_OLD_VALUE(>)
+TESSERA_OLD_VALUE(>=)
+TESSERA_OLD_VALUE(+)
+TESSERA_OLD_VALUE(-)
+TESSERA_OLD_VALUE(*)
+TESSERA_OLD_VALUE(/)
+TESSERA_OLD_VALUE(%)
+#undef TESSERA_OLD_VALUE
+
 /// Accumulates `value` at one position per axis.
 template <class T, lang::AccOp Op, class V, class... I>
-void accumulate(lang::TensorRef tensor, SourceLocation loc, const V& value, const I&... index) {
+NoOldValue accumulate(lang::TensorRef tensor, SourceLocation loc, const V& value, const I&... index) {
   using Common = typename JointOf<typename ShapeOf<I>::type..., typename ShapeOf<V>::type>::type;
   if constexpr (AccCheck<T, Op>::ok && (PositionCheck<I>::ok && ...) && AccValueCheck<T, V>::ok &&
                 AccShapeCheck<Common>::ok) {
@@ -56,11 +94,12 @@ void accumulate(lang::TensorRef tensor, SourceLocation loc, const V& value, cons
     }
     lang::accumulate(tensor, Op, element_class<T> != ElementClass::Unsigned, at, IntsOf<Common>::span(), v, loc);
   }
+  return {};
 }
 
 /// The same for sums of T that are exact.
 template <class T, class V, class... I>
-void accumulate_exactly(lang::TensorRef tensor, SourceLocation loc, const V& value, const I&... index) {
+NoOldValue accumulate_exactly(lang::TensorRef tensor, SourceLocation loc, const V& value, const I&... index) {
   using Common = typename JointOf<typename ShapeOf<I>::type..., typename ShapeOf<V>::type>::type;
   if constexpr ((PositionCheck<I>::ok && ...) && AccValueCheck<T, V>::ok && AccShapeCheck<Common>::ok) {
     const ir::Value at[] = {position(index, loc)...};
@@ -72,6 +111,7 @@ void accumulate_exactly(lang::TensorRef tensor, SourceLocation loc, const V& val
     }
     lang::accumulate_exactly(tensor, at, IntsOf<Common>::span(), v, loc);
   }
+  return {};
 }
 
 }  // namespace detail
@@ -116,33 +156,34 @@ class Acc {
   // add(i, value), add(i, j, value), ...: one integer tile or number per axis and the value, which broadcast to one
   // shape. An index outside the tensor is dropped. The same for max and min, of floats f32 and f64 (values that are
   // NaN are ignored, -0 is less than 0), and for the bit operations, of integers.
-#define TESSERA_ACC_OP(name, Op)                                                                                \
-  template <class I, class V>                                                                                   \
-    requires(kRank == 1)                                                                                        \
-  void name(const I& i, const V& value, SourceLocation loc = SourceLocation::current()) const {                 \
-    detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i);                                             \
-  }                                                                                                             \
-  template <class I, class J, class V>                                                                          \
-    requires(kRank == 2)                                                                                        \
-  void name(const I& i, const J& j, const V& value, SourceLocation loc = SourceLocation::current()) const {     \
-    detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j);                                          \
-  }                                                                                                             \
-  template <class I, class J, class K, class V>                                                                 \
-    requires(kRank == 3)                                                                                        \
-  void name(const I& i, const J& j, const K& k, const V& value, SourceLocation loc = SourceLocation::current()) \
-      const {                                                                                                   \
-    detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j, k);                                       \
-  }                                                                                                             \
-  template <class I, class J, class K, class L, class V>                                                        \
-    requires(kRank == 4)                                                                                        \
-  void name(const I& i, const J& j, const K& k, const L& l, const V& value,                                     \
-            SourceLocation loc = SourceLocation::current()) const {                                             \
-    detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j, k, l);                                    \
-  }                                                                                                             \
-  template <class... A>                                                                                         \
-    requires(sizeof...(A) != kRank + 1)                                                                         \
-  void name(const A&...) const {                                                                                \
-    static_assert(detail::never<A...>, "an Acc is added into at one index per axis: add(i, j, ..., value)");    \
+#define TESSERA_ACC_OP(name, Op)                                                                                  \
+  template <class I, class V>                                                                                     \
+    requires(kRank == 1)                                                                                          \
+  detail::NoOldValue name(const I& i, const V& value, SourceLocation loc = SourceLocation::current()) const {     \
+    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i);                                        \
+  }                                                                                                               \
+  template <class I, class J, class V>                                                                            \
+    requires(kRank == 2)                                                                                          \
+  detail::NoOldValue name(const I& i, const J& j, const V& value, SourceLocation loc = SourceLocation::current()) \
+      const {                                                                                                     \
+    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j);                                     \
+  }                                                                                                               \
+  template <class I, class J, class K, class V>                                                                   \
+    requires(kRank == 3)                                                                                          \
+  detail::NoOldValue name(const I& i, const J& j, const K& k, const V& value,                                     \
+                          SourceLocation loc = SourceLocation::current()) const {                                 \
+    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j, k);                                  \
+  }                                                                                                               \
+  template <class I, class J, class K, class L, class V>                                                          \
+    requires(kRank == 4)                                                                                          \
+  detail::NoOldValue name(const I& i, const J& j, const K& k, const L& l, const V& value,                         \
+                          SourceLocation loc = SourceLocation::current()) const {                                 \
+    return detail::accumulate<T, lang::AccOp::Op>(tensor_, loc, value, i, j, k, l);                               \
+  }                                                                                                               \
+  template <class... A>                                                                                           \
+    requires(sizeof...(A) != kRank + 1)                                                                           \
+  void name(const A&...) const {                                                                                  \
+    static_assert(detail::never<A...>, "an Acc is added into at one index per axis: add(i, j, ..., value)");      \
   }
   TESSERA_ACC_OP(add, Add)
   TESSERA_ACC_OP(max, Max)
@@ -161,6 +202,11 @@ class Acc {
     return lang::HandleAccess::make<AccTiles<T, D...>>(tensor_);
   }
 
+  template <int First, int... D, class... A>
+  auto tiles(const A&...) const {
+    (void)sizeof(detail::ExplainShapeInBrackets<First, D...>);
+    return lang::HandleAccess::make<AccTiles<T, First, D...>>(tensor_);
+  }
   template <class... A>
   Tile<T> load(const A&...) const {
     static_assert(
@@ -223,24 +269,25 @@ class Acc<reproducible<T>, E...> {
   // add(i, value), add(i, j, value), ...: as those of Acc<f32, E...>.
   template <class I, class V>
     requires(kRank == 1)
-  void add(const I& i, const V& value, SourceLocation loc = SourceLocation::current()) const {
-    detail::accumulate_exactly<T>(tensor_, loc, value, i);
+  detail::NoOldValue add(const I& i, const V& value, SourceLocation loc = SourceLocation::current()) const {
+    return detail::accumulate_exactly<T>(tensor_, loc, value, i);
   }
   template <class I, class J, class V>
     requires(kRank == 2)
-  void add(const I& i, const J& j, const V& value, SourceLocation loc = SourceLocation::current()) const {
-    detail::accumulate_exactly<T>(tensor_, loc, value, i, j);
+  detail::NoOldValue add(const I& i, const J& j, const V& value, SourceLocation loc = SourceLocation::current()) const {
+    return detail::accumulate_exactly<T>(tensor_, loc, value, i, j);
   }
   template <class I, class J, class K, class V>
     requires(kRank == 3)
-  void add(const I& i, const J& j, const K& k, const V& value, SourceLocation loc = SourceLocation::current()) const {
-    detail::accumulate_exactly<T>(tensor_, loc, value, i, j, k);
+  detail::NoOldValue add(const I& i, const J& j, const K& k, const V& value,
+                         SourceLocation loc = SourceLocation::current()) const {
+    return detail::accumulate_exactly<T>(tensor_, loc, value, i, j, k);
   }
   template <class I, class J, class K, class L, class V>
     requires(kRank == 4)
-  void add(const I& i, const J& j, const K& k, const L& l, const V& value,
-           SourceLocation loc = SourceLocation::current()) const {
-    detail::accumulate_exactly<T>(tensor_, loc, value, i, j, k, l);
+  detail::NoOldValue add(const I& i, const J& j, const K& k, const L& l, const V& value,
+                         SourceLocation loc = SourceLocation::current()) const {
+    return detail::accumulate_exactly<T>(tensor_, loc, value, i, j, k, l);
   }
   template <class... A>
     requires(sizeof...(A) != kRank + 1)
@@ -270,6 +317,11 @@ class Acc<reproducible<T>, E...> {
   TESSERA_ACC_NEVER(bit_or)
   TESSERA_ACC_NEVER(bit_xor)
 #undef TESSERA_ACC_NEVER
+  template <int First, int... D, class... A>
+  auto tiles(const A&...) const {
+    (void)sizeof(detail::ExplainShapeInBrackets<First, D...>);
+    return lang::HandleAccess::make<AccTiles<T, First, D...>>(tensor_);
+  }
   template <class... A>
   Tile<T> load(const A&...) const {
     static_assert(

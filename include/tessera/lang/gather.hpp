@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "tessera/lang/access.hpp"
+#include "tessera/lang/pad.hpp"
 #include "tessera/lang/shape.hpp"
 #include "tessera/lang/tile.hpp"
 
@@ -157,6 +158,41 @@ struct GatherCheck {
   static constexpr bool ok = axis_ok && is_position<Index> && line_ok && static_ok;
 };
 
+/// The arguments of gather(i, j, ...) that are no one index per axis and a padding: what is wrong with them.
+template <int Rank, class... A>
+struct ExplainGather {
+  static_assert(
+      sizeof...(A) == Rank || sizeof...(A) == Rank + 1,
+      "gather takes one index per axis and then the padding, if any: gather(i, j, ..., pad(value)), or slices "
+      "along one axis: gather(axis<k>, index, pad(value))");
+  static_assert(
+      (sizeof...(A) != Rank && sizeof...(A) != Rank + 1) || (is_position<A> && ...),
+      "an index of a gather must be an integer or a tile of integers: cast<i32>(index), and the padding, which "
+      "comes last, is written pad(value), pad::neg_inf, pad::pos_inf or pad::nan");
+};
+
+/// gather(i, j, ..., padding) of a tensor or piece of T, which `load(positions, shape, padding, location)` loads from.
+template <class T, class F, class... I>
+auto gathered(F load, const Padding<T>& padding, SourceLocation loc, const I&... index) {
+  using Common = typename JointOf<typename ShapeOf<I>::type...>::type;
+  static_assert(!std::is_void_v<Common>, "gather: the index tiles must broadcast to one shape");
+  using Result = IntsOf<std::conditional_t<std::is_void_v<Common>, Shape<>, Common>>;
+  lang::Tracer::current(loc).at(loc);  // for what computes positions
+  const ir::Value at[] = {position(index, loc)...};
+  return typename Result::template tile<T>(load(at, Result::span(), padding.spec(), loc));
+}
+/// True for the indices of gather(i, j, ..., padding) in a tensor of this rank.
+template <int Rank, class... I>
+inline constexpr bool gathers = sizeof...(I) == Rank && (is_position<I> && ...);
+/// True if the first arguments are such indices.
+template <int Rank, class... A>
+constexpr bool starts_with_positions() {
+  const bool positions[] = {is_position<A>..., true};
+  for (int i = 0; i < Rank && i < static_cast<int>(sizeof...(A)); ++i)
+    if (!positions[i]) return false;
+  return sizeof...(A) >= Rank;
+}
+
 /// The most indices of one scatter. Every index is compared with the later ones, so that the last of equal indices
 /// wins; the assembler's time grows with the square (tileiras 13.5, sm_90: 1 s for 256 indices, 12 s for 1024, minutes
 /// for 4096).
@@ -222,9 +258,45 @@ struct ScatterArgument<T, true, X> {
   }
 };
 
-template <class X>
-inline constexpr bool is_axis = false;
-template <int A>
-inline constexpr bool is_axis<Axis<A>> = true;
-
 }  // namespace tessera::detail
+
+// Members for one to four indices: a location cannot follow a parameter pack. `elements(at, shape, padding, loc)`
+// loads.
+#define TESSERA_GATHERS(Rank)                                                                                     \
+  template <class I>                                                                                              \
+    requires detail::gathers<Rank, I>                                                                             \
+  auto gather(const I& i, detail::Padding<T> padding = pad::zero, SourceLocation loc = SourceLocation::current()) \
+      const {                                                                                                     \
+    return detail::gathered<T>(elements(), padding, loc, i);                                                      \
+  }                                                                                                               \
+  template <class I, class J>                                                                                     \
+    requires detail::gathers<Rank, I, J>                                                                          \
+  auto gather(const I& i, const J& j, detail::Padding<T> padding = pad::zero,                                     \
+              SourceLocation loc = SourceLocation::current()) const {                                             \
+    return detail::gathered<T>(elements(), padding, loc, i, j);                                                   \
+  }                                                                                                               \
+  template <class I, class J, class K>                                                                            \
+    requires detail::gathers<Rank, I, J, K>                                                                       \
+  auto gather(const I& i, const J& j, const K& k, detail::Padding<T> padding = pad::zero,                         \
+              SourceLocation loc = SourceLocation::current()) const {                                             \
+    return detail::gathered<T>(elements(), padding, loc, i, j, k);                                                \
+  }                                                                                                               \
+  template <class I, class J, class K, class L>                                                                   \
+    requires detail::gathers<Rank, I, J, K, L>                                                                    \
+  auto gather(const I& i, const J& j, const K& k, const L& l, detail::Padding<T> padding = pad::zero,             \
+              SourceLocation loc = SourceLocation::current()) const {                                             \
+    return detail::gathered<T>(elements(), padding, loc, i, j, k, l);                                             \
+  }                                                                                                               \
+  /* Of more indices: with the line of the nearest named call before. */                                          \
+  template <class... I>                                                                                           \
+    requires(Rank > 4 && detail::gathers<Rank, I...>)                                                             \
+  auto gather(const I&... index) const {                                                                          \
+    return detail::gathered<T>(elements(), pad::zero, lang::Tracer::current().location(), index...);              \
+  }                                                                                                               \
+  template <class... A>                                                                                           \
+    requires(!(detail::is_axis<A> || ...) &&                                                                      \
+             (sizeof...(A) < Rank || sizeof...(A) > Rank + 2 || !detail::starts_with_positions<Rank, A...>()))    \
+  auto gather(const A&...) const {                                                                                \
+    (void)sizeof(detail::ExplainGather<Rank, A...>);                                                              \
+    return *detail::fake<void, Tile<T>>();                                                                        \
+  }

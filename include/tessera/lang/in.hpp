@@ -84,9 +84,6 @@ struct LikeRankCheck {
   static constexpr bool ok = Rank == PieceRank;
 };
 
-template <class S, class T>
-T* fake();  ///< gives code after a static_assert a type; never called
-
 }  // namespace detail
 
 template <Element T, int... E>
@@ -111,6 +108,12 @@ class In {
     static_assert(sizeof...(D) == sizeof...(E), "tiles(shape<...>) needs one extent per axis of the tensor");
     static_assert((detail::is_power_of_two(D) && ...), "the extents of a tile must be powers of two: edges are padded");
     return lang::HandleAccess::make<TileGrid<T, D...>>(tensor_, padding.spec());
+  }
+
+  template <int First, int... D, class... A>
+  auto tiles(const A&...) const {
+    (void)sizeof(detail::ExplainShapeInBrackets<First, D...>);
+    return lang::HandleAccess::make<TileGrid<T, First, D...>>(tensor_, lang::PadSpec());
   }
 
   /// The region that the piece `y` occupies, as a tile of y's shape. Each axis has the extent of y's tensor, or 1 and
@@ -149,6 +152,12 @@ class In {
     return Tile<T, D...>(lang::load_region(tensor_, tile, at, padding.spec(), loc));
   }
 
+  template <int First, int... D, class... A>
+  Tile<T, First, D...> load_at(const A&...) const {
+    (void)sizeof(detail::ExplainShapeInBrackets<First, D...>);
+    return *detail::fake<void, Tile<T, First, D...>>();
+  }
+
   /// Slices by index along axis K; an index outside reads padding.
   template <int K, class I>
   auto gather(Axis<K>, const I& index, detail::Padding<T> padding = pad::zero,
@@ -163,17 +172,7 @@ class In {
       return *detail::fake<void, typename Result::template tile<T>>();
     }
   }
-  /// One element per index: one integer tile (or number) per axis, broadcast to a common shape. Outside reads zero.
-  template <class... I>
-    requires(sizeof...(I) == sizeof...(E) && (detail::is_position<I> && ...))
-  auto gather(const I&... index) const {
-    using Common = typename detail::JointOf<typename detail::ShapeOf<I>::type...>::type;
-    static_assert(!std::is_void_v<Common>, "gather: the index tiles must broadcast to one shape");
-    using Result = detail::IntsOf<std::conditional_t<std::is_void_v<Common>, Shape<>, Common>>;
-    const SourceLocation loc = lang::Tracer::current().location();
-    const ir::Value at[] = {detail::position(index, loc)...};
-    return typename Result::template tile<T>(lang::load_elements(tensor_, at, Result::span(), {}, loc));
-  }
+  TESSERA_GATHERS(kRank)  // One element per index, a tile or number per axis, which broadcast; then the padding.
 
   /// The tensor with its axes in another order: axis a of the view is axis order[a].
   template <int... O>
@@ -210,6 +209,11 @@ class In {
   explicit In(lang::TensorRef tensor) : tensor_(tensor) {}
   lang::TensorRef ref() const { return tensor_; }
 
+  auto elements() const {
+    return [tensor = tensor_](lang::Values at, lang::Extents shape, const lang::PadSpec& padding, SourceLocation loc) {
+      return lang::load_elements(tensor, at, shape, padding, loc);
+    };
+  }
   template <Element U, int... D>
   Tile<T, D...> same_axes(const Piece<U, D...>& y, lang::Regions regions, const detail::Padding<T>& padding,
                           SourceLocation loc) const {
@@ -241,3 +245,5 @@ class In {
 };
 
 }  // namespace tessera
+
+#undef TESSERA_GATHERS

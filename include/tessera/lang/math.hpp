@@ -100,6 +100,21 @@ auto where(const Tile<C, D...>& condition, const A&, const B&) {
   return condition;
 }
 
+namespace detail {
+
+/// max(t, 1) of a tile of floats: the axis, or a number? An integer beside such a tile is taken for neither. Beside
+/// tiles of integers, and scalars, which have no axes, it is a number.
+template <lang::BinaryOp O, class T, int Rank, class S>
+struct NumberBeside {
+  static constexpr bool extreme = O == lang::BinaryOp::Max || O == lang::BinaryOp::Min;
+  static_assert(
+      !extreme || !is_float<T> || Rank == 0 || !is_host_integer<S>,
+      "write max(t, axis<1>) for the maximum along an axis, or max(t, 1.0f) for the larger of each element and "
+      "a number (min likewise): an integer beside a tile of floats could mean either");
+};
+
+}  // namespace detail
+
 // The overload for equal types is the more specialised one against std::min and std::max of two references.
 #define TESSERA_BINARY_FUNCTION(name, Name, Accepted)                                                                  \
   template <class T, int... A>                                                                                         \
@@ -112,6 +127,7 @@ auto where(const Tile<C, D...>& condition, const A&, const B&) {
   }                                                                                                                    \
   template <class T, int... A, detail::HostNumber S>                                                                   \
   auto name(const Tile<T, A...>& a, S s, SourceLocation loc = SourceLocation::current()) {                             \
+    (void)sizeof(detail::NumberBeside<lang::BinaryOp::Name, T, sizeof...(A), S>);                                      \
     return detail::binary_right<lang::BinaryOp::Name, detail::Operands::Accepted>(a, s, MathAccuracy::OfKernel, loc);  \
   }                                                                                                                    \
   template <class T, int... A, detail::HostNumber S>                                                                   \
@@ -136,6 +152,17 @@ constexpr auto ceil_div(A a, B b) {
   return static_cast<C>(x / y + (x % y > 0 ? 1 : 0));
 }
 
+namespace detail {
+/// The minimum or maximum with a bound of any kind.
+template <lang::BinaryOp O, class T, int... D, class B>
+auto bounded(const Tile<T, D...>& x, const B& bound, SourceLocation loc) {
+  if constexpr (OperandOf<B>::is_tile)
+    return binary<O, Operands::Numbers>(x, bound, MathAccuracy::OfKernel, loc);
+  else
+    return binary_right<O, Operands::Numbers>(x, bound, MathAccuracy::OfKernel, loc);
+}
+}  // namespace detail
+
 /// min(max(x, low), high).
 template <class T, int... D>
 Tile<T, D...> clamp(const Tile<T, D...>& x, const Tile<T, D...>& low, const Tile<T, D...>& high,
@@ -144,7 +171,7 @@ Tile<T, D...> clamp(const Tile<T, D...>& x, const Tile<T, D...>& low, const Tile
 }
 template <class T, int... D, detail::TileOrNumber L, detail::TileOrNumber H>
 auto clamp(const Tile<T, D...>& x, const L& low, const H& high, SourceLocation loc = SourceLocation::current()) {
-  return min(max(x, low, loc), high, loc);
+  return detail::bounded<lang::BinaryOp::Min>(detail::bounded<lang::BinaryOp::Max>(x, low, loc), high, loc);
 }
 
 /// a * b + c with one rounding; floating-point tiles and numbers, at least one tile.

@@ -40,7 +40,8 @@ constexpr bool store_ok() {
   } else {
     static_assert(
         never<X>,
-        "store takes a tile of the piece's shape; use full<T, extents...>(value) to store one value everywhere");
+        "store a tile of the piece's shape: full<T, extents...>(value) for one value everywhere, exp(t) where "
+        "std::exp(t) gave a number of the host");
     return false;
   }
 }
@@ -123,18 +124,7 @@ class Piece {
       return *static_cast<Slices*>(nullptr);
     }
   }
-  /// One element of the piece per index: one integer tile (or number) per axis, broadcast to a common shape. Outside
-  /// the piece reads zero.
-  template <class... I>
-    requires(sizeof...(I) == rank && (detail::is_position<I> && ...))
-  auto gather(const I&... index) const {
-    using Common = typename detail::JointOf<typename detail::ShapeOf<I>::type...>::type;
-    static_assert(!std::is_void_v<Common>, "gather: the index tiles must broadcast to one shape");
-    using Result = detail::IntsOf<std::conditional_t<std::is_void_v<Common>, Shape<>, Common>>;
-    const SourceLocation loc = lang::Tracer::current().location();
-    const ir::Value at[] = {detail::position(index, loc)...};
-    return typename Result::template tile<T>(lang::load_piece_elements(piece_, at, Result::span(), {}, loc));
-  }
+  TESSERA_GATHERS(rank)  // One element of the piece per index, as In::gather; an index outside the piece reads padding.
   /// Writes slices of the piece by index along axis K. An index outside the piece is dropped; of equal indices the last
   /// one is stored.
   template <int K, class I, class X>
@@ -147,13 +137,35 @@ class Piece {
   /// scatter(i, j, ..., values) writes one element of the piece per index: one integer tile (or number) per axis and
   /// the values, which broadcast to one shape. An index outside the piece is dropped; of equal indices the last one in
   /// row-major order is stored.
+  template <class I, class V>
+    requires(rank == 1 && !detail::is_axis<I>)
+  void scatter(const I& i, const V& values, SourceLocation loc = SourceLocation::current()) {
+    scatter_elements(std::make_integer_sequence<int, 2>{}, loc, i, values);
+  }
+  template <class I, class J, class V>
+    requires(rank == 2 && !detail::is_axis<I>)
+  void scatter(const I& i, const J& j, const V& values, SourceLocation loc = SourceLocation::current()) {
+    scatter_elements(std::make_integer_sequence<int, 3>{}, loc, i, j, values);
+  }
+  template <class I, class J, class K, class V>
+    requires(rank == 3 && !detail::is_axis<I>)
+  void scatter(const I& i, const J& j, const K& k, const V& values, SourceLocation loc = SourceLocation::current()) {
+    scatter_elements(std::make_integer_sequence<int, 4>{}, loc, i, j, k, values);
+  }
+  template <class I, class J, class K, class L, class V>
+    requires(rank == 4 && !detail::is_axis<I>)
+  void scatter(const I& i, const J& j, const K& k, const L& l, const V& values,
+               SourceLocation loc = SourceLocation::current()) {
+    scatter_elements(std::make_integer_sequence<int, 5>{}, loc, i, j, k, l, values);
+  }
+  // Of more indices: with the line of the nearest named call before.
   template <class... A>
-    requires(sizeof...(A) == rank + 1 && !(detail::is_axis<A> || ...))
+    requires(rank > 4 && sizeof...(A) == rank + 1 && !(detail::is_axis<A> || ...))
   void scatter(const A&... arguments) {
-    scatter_elements(std::make_integer_sequence<int, rank + 1>{}, arguments...);
+    scatter_elements(std::make_integer_sequence<int, rank + 1>{}, lang::Tracer::current().location(), arguments...);
   }
   template <class... A>
-    requires(sizeof...(A) != rank + 1 && !(detail::is_axis<A> || ...))
+    requires(sizeof...(A) != rank + 1 && sizeof...(A) != rank + 2 && !(detail::is_axis<A> || ...))
   void scatter(const A&...) {
     static_assert(detail::never<A...>,
                   "scatter takes one index per axis of the piece and the values: scatter(i, j, ..., values), or slices "
@@ -189,6 +201,11 @@ class Piece {
     }
     return lang::HandleAccess::make<SubTiles<T, Shape<D...>, S...>>(piece_);
   }
+  template <int First, int... S, class... A>
+  SubTiles<T, Shape<D...>, First, S...> sub(const A&...) const {
+    (void)sizeof(detail::ExplainShapeInBrackets<First, S...>);
+    return lang::HandleAccess::make<SubTiles<T, Shape<D...>, First, S...>>(piece_);
+  }
 
  private:
   friend class lang::HandleAccess;
@@ -198,11 +215,16 @@ class Piece {
   explicit Piece(lang::PieceRef piece) : piece_(piece) {}
   lang::PieceRef ref() const { return piece_; }
 
+  auto elements() const {
+    return [piece = piece_](lang::Values at, lang::Extents shape, const lang::PadSpec& padding, SourceLocation loc) {
+      return lang::load_piece_elements(piece, at, shape, padding, loc);
+    };
+  }
   template <int... I, class... A>
-  void scatter_elements(std::integer_sequence<int, I...>, const A&... arguments) {
+  void scatter_elements(std::integer_sequence<int, I...>, SourceLocation loc, const A&... arguments) {
     using Common = typename detail::JointOf<typename detail::ShapeOf<A>::type...>::type;
     if constexpr ((detail::ScatterArgument<T, I == rank, A>::ok && ...) && detail::ScatterShapeCheck<Common>::ok) {
-      const SourceLocation loc = lang::Tracer::current().location();
+      lang::Tracer::current(loc).at(loc);  // for what computes positions
       const ir::Value all[] = {detail::ScatterArgument<T, I == rank, A>::get(arguments, loc)...};
       lang::store_piece_elements(piece_, lang::Values(all, rank), detail::IntsOf<Common>::span(), all[rank], loc);
     }
@@ -223,6 +245,8 @@ constexpr int count_parts(int n) { return n <= 0 ? 0 : std::popcount(static_cast
 constexpr int part_extent(int n, int number) {
   return number == 0 ? first_part(n) : part_extent(n - first_part(n), number - 1);
 }
+template <int D>
+inline constexpr bool is_dyn = D == dyn;
 /// Powers of two, except at most one extent, which is made of two or three sub-tiles.
 template <int... D>
 inline constexpr bool extents_ok =
@@ -234,7 +258,11 @@ inline constexpr bool extents_ok =
 template <Element T, int... D>
 class JointPiece {
   static_assert(sizeof...(D) >= 1, "a piece has at least one axis: Mut<T, extents...>");
-  static_assert(detail::extents_ok<D...>,
+  static_assert(
+      !(detail::is_dyn<D> || ...),
+      "give the piece a static extent along every axis: a power of two as large as the axis may be, of which "
+      "y.sub(shape<...>) stores parts (what lies outside the tensor is clipped), or 1 for a block per position");
+  static_assert((detail::is_dyn<D> || ...) || detail::extents_ok<D...>,
                 "the extents of a piece must be powers of two, except one, which is a sum of two or three of them: "
                 "edges are clipped");
   static constexpr int kParts = (1 + ... + (detail::count_parts(D) - 1));

@@ -73,8 +73,11 @@ class ScheduledTiles {
 template <Element T, int... D>
 class MutTiles {
   static_assert(sizeof...(D) >= 1, "MutTiles needs the extents of a tile: MutTiles<T, extents...>");
+  static_assert(!(detail::is_dyn<D> || ...),
+                "give the tiles a static extent along every axis, 1 along one whose length only the launch knows: the "
+                "loop visits as many tiles as it takes");
   static_assert(
-      detail::extents_ok<D...>,
+      (detail::is_dyn<D> || ...) || detail::extents_ok<D...>,
       "the extents of a tile must be powers of two, except one, which is a sum of two or three of them: edges "
       "are clipped");
   static constexpr int kTile[] = {D...};

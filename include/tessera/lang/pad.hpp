@@ -60,6 +60,14 @@ class Padding {
       set(Tile<T>(pad.value));
     }
   }
+  /// Explains a padding value without pad(...).
+  template <class V>
+    requires(HostNumber<V> || IsScalarTile<V>::value)
+  Padding(const V&) {  // NOLINT(google-explicit-constructor)
+    static_assert(never<V, T>,
+                  "write the padding as pad(value), or pad::neg_inf, pad::pos_inf or pad::nan; a position has "
+                  "one index per axis, and no more");
+  }
   const lang::PadSpec& spec() const { return spec_; }
 
  private:

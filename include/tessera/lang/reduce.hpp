@@ -1,6 +1,7 @@
 // Reductions and scans. A reduction along an axis keeps the axis with extent 1, so that its result broadcasts back;
-// without an axis it gives a scalar. They are computed in the tile's element type (cast 16-bit tiles first), in an
-// order that the device chooses but that does not change from run to run.
+// without an axis it gives a scalar. They are computed in the tile's element type, or in the type that is named, as in
+// sum<f32>(x, axis<1>), in an order that the device chooses but that does not change from run to run. Sums and products
+// of 8-bit and 16-bit integers name their type.
 //
 //   - sum prod max min: numbers; max and min ignore NaN (IEEE 754-2019 maximumNumber; of NaN alone: NaN)
 //   - any all: bool
@@ -8,6 +9,8 @@
 //   - reduce scan: any associative function of two scalars, with its identity
 //   - cumsum cumprod: running sums and products, including the element itself
 #pragma once
+#include <concepts>
+
 #include "tessera/lang/shape_ops.hpp"
 
 namespace tessera {
@@ -28,6 +31,18 @@ auto reduced(const Tile<T, D...>& x, SourceLocation loc) {
   else
     return x;
 }
+template <class T>
+inline constexpr bool is_narrow_integer = is_integer<T> && sizeof(T) < 4;
+enum class Unnamed {};  ///< takes the place of a type in overloads that are called without one
+/// Explains a sum or product of narrow integers in their own type.
+template <class T>
+struct ExplainNarrowTotal {
+  static_assert(
+      !is_narrow_integer<T>,
+      "name the type of the result, as in sum<i32>(t, axis<1>), or sum<i8>(t, axis<1>) where it is known to fit: "
+      "sums and products of 8-bit and 16-bit integers mostly do not fit their own type, and would wrap");
+};
+
 template <lang::ReduceOp O, Operands K, class T, int... D>
 Tile<T> reduced_to_scalar(const Tile<T, D...>& x, SourceLocation loc) {
   if constexpr (ElementClassCheck<K, T>::ok)
@@ -47,13 +62,64 @@ Tile<T> reduced_to_scalar(const Tile<T, D...>& x, SourceLocation loc) {
   Tile<T> name(const Tile<T, D...>& x, SourceLocation loc = SourceLocation::current()) {        \
     return detail::reduced_to_scalar<lang::ReduceOp::Name, detail::Operands::Accepted>(x, loc); \
   }
-TESSERA_REDUCTION(sum, Add, Numbers)
-TESSERA_REDUCTION(prod, Mul, Numbers)
 TESSERA_REDUCTION(max, Max, Numbers)
 TESSERA_REDUCTION(min, Min, Numbers)
 TESSERA_REDUCTION(any, Or, Bools)
 TESSERA_REDUCTION(all, And, Bools)
 #undef TESSERA_REDUCTION
+
+// Sums and products in another type than the tile's: sum<i32>(x, axis<1>).
+#define TESSERA_TOTAL(name, Name)                                                                             \
+  template <class T, int... D, int K>                                                                         \
+    requires(!detail::is_narrow_integer<T>)                                                                   \
+  auto name(const Tile<T, D...>& x, Axis<K>, SourceLocation loc = SourceLocation::current()) {                \
+    return detail::reduced<lang::ReduceOp::Name, detail::Operands::Numbers, K>(x, loc);                       \
+  }                                                                                                           \
+  template <class T, int... D>                                                                                \
+    requires(!detail::is_narrow_integer<T>)                                                                   \
+  Tile<T> name(const Tile<T, D...>& x, SourceLocation loc = SourceLocation::current()) {                      \
+    return detail::reduced_to_scalar<lang::ReduceOp::Name, detail::Operands::Numbers>(x, loc);                \
+  }                                                                                                           \
+  template <class To, class T, int... D, int K>                                                               \
+    requires(detail::is_narrow_integer<T> || !std::is_same_v<To, T>)                                          \
+  auto name(const Tile<T, D...>& x, Axis<K>, SourceLocation loc = SourceLocation::current()) {                \
+    return detail::reduced<lang::ReduceOp::Name, detail::Operands::Numbers, K>(cast<To>(x, loc), loc);        \
+  }                                                                                                           \
+  template <class To, class T, int... D>                                                                      \
+    requires(detail::is_narrow_integer<T> || !std::is_same_v<To, T>)                                          \
+  auto name(const Tile<T, D...>& x, SourceLocation loc = SourceLocation::current()) {                         \
+    return detail::reduced_to_scalar<lang::ReduceOp::Name, detail::Operands::Numbers>(cast<To>(x, loc), loc); \
+  }                                                                                                           \
+  template <detail::Unnamed = detail::Unnamed(), class T, int... D, int K>                                    \
+    requires detail::is_narrow_integer<T>                                                                     \
+  auto name(const Tile<T, D...>& x, Axis<K>, SourceLocation loc = SourceLocation::current()) {                \
+    (void)sizeof(detail::ExplainNarrowTotal<T>);                                                              \
+    return detail::reduced<lang::ReduceOp::Name, detail::Operands::Numbers, K>(x, loc);                       \
+  }                                                                                                           \
+  template <detail::Unnamed = detail::Unnamed(), class T, int... D>                                           \
+    requires detail::is_narrow_integer<T>                                                                     \
+  Tile<T> name(const Tile<T, D...>& x, SourceLocation loc = SourceLocation::current()) {                      \
+    (void)sizeof(detail::ExplainNarrowTotal<T>);                                                              \
+    return detail::reduced_to_scalar<lang::ReduceOp::Name, detail::Operands::Numbers>(x, loc);                \
+  }
+TESSERA_TOTAL(sum, Add)
+TESSERA_TOTAL(prod, Mul)
+#undef TESSERA_TOTAL
+
+// sum(t, 1): explains that an axis is axis<1>. max(t, 1) and min(t, 1) do in math.hpp.
+#define TESSERA_AXIS_NUMBER(name)               \
+  template <class T, int... D, std::integral S> \
+  auto name(const Tile<T, D...>& x, S) {        \
+    (void)sizeof(detail::ExplainAxisNumber<S>); \
+    return x;                                   \
+  }
+TESSERA_AXIS_NUMBER(sum)
+TESSERA_AXIS_NUMBER(prod)
+TESSERA_AXIS_NUMBER(any)
+TESSERA_AXIS_NUMBER(all)
+TESSERA_AXIS_NUMBER(cumsum)
+TESSERA_AXIS_NUMBER(cumprod)
+#undef TESSERA_AXIS_NUMBER
 
 /// The result of argmax and argmin.
 template <class T, int... D>
@@ -90,6 +156,16 @@ Extremum<T> extremum_of_all(const Tile<T, D...>& x, SourceLocation loc) {
 
 }  // namespace detail
 
+template <class T, int... D, std::integral S>
+Extremum<T, D...> argmax(const Tile<T, D...>& x, S) {
+  (void)sizeof(detail::ExplainAxisNumber<S>);
+  return {x, Tile<i32, D...>(x.value())};
+}
+template <class T, int... D, std::integral S>
+Extremum<T, D...> argmin(const Tile<T, D...>& x, S) {
+  (void)sizeof(detail::ExplainAxisNumber<S>);
+  return {x, Tile<i32, D...>(x.value())};
+}
 template <class T, int... D, int A>
 auto argmax(const Tile<T, D...>& x, Axis<A>, SourceLocation loc = SourceLocation::current()) {
   return detail::extremum<true, A>(x, loc);
@@ -182,14 +258,62 @@ auto scan(const Tile<T, D...>& x, Axis<A>, S identity, F&& f, Backward,
   return detail::scanned<A>(x, identity, f, true, loc);
 }
 
-#define TESSERA_RUNNING(name, Name)                                                                               \
-  template <class T, int... D, int A>                                                                             \
-  Tile<T, D...> name(const Tile<T, D...>& x, Axis<A>, SourceLocation loc = SourceLocation::current()) {           \
-    return detail::accumulated<lang::ReduceOp::Name, A>(x, false, loc);                                           \
-  }                                                                                                               \
-  template <class T, int... D, int A>                                                                             \
-  Tile<T, D...> name(const Tile<T, D...>& x, Axis<A>, Backward, SourceLocation loc = SourceLocation::current()) { \
-    return detail::accumulated<lang::ReduceOp::Name, A>(x, true, loc);                                            \
+namespace detail {
+
+/// Explains a reduce or scan whose arguments are no tile, axis<k> and one number.
+template <class X, class A, class S>
+struct ExplainCombined {
+  static_assert(
+      is_tile<X>,
+      "reduce and scan combine one tile: several values that belong together, as in a linear recurrence, take "
+      "a loop over slices (extract), or running sums and products of each tile (cumsum, cumprod)");
+  static_assert(!is_tile<X> || is_axis<A>, "write the axis as axis<k>, as in scan(t, axis<1>, 0.0f, f)");
+  static_assert(!is_tile<X> || !is_axis<A> || HostNumber<S>,
+                "the identity of reduce and scan is a number of the host, as in reduce(t, axis<1>, 0.0f, f)");
+};
+/// What reduce and scan take.
+template <class X, class A, class S>
+inline constexpr bool combines = is_tile<X> && is_axis<A> && HostNumber<S>;
+
+}  // namespace detail
+
+#define TESSERA_COMBINED_CHECK(name)                               \
+  template <class X, class A, class S, class F, class... More>     \
+    requires(!detail::combines<X, A, S>)                           \
+  auto name(const X& x, const A&, const S&, F&&, const More&...) { \
+    (void)sizeof(detail::ExplainCombined<X, A, S>);                \
+    return x;                                                      \
+  }
+TESSERA_COMBINED_CHECK(reduce)
+TESSERA_COMBINED_CHECK(scan)
+#undef TESSERA_COMBINED_CHECK
+
+#define TESSERA_RUNNING(name, Name)                                                                                \
+  template <class T, int... D, int A>                                                                              \
+    requires(!detail::is_narrow_integer<T>)                                                                        \
+  Tile<T, D...> name(const Tile<T, D...>& x, Axis<A>, SourceLocation loc = SourceLocation::current()) {            \
+    return detail::accumulated<lang::ReduceOp::Name, A>(x, false, loc);                                            \
+  }                                                                                                                \
+  template <class T, int... D, int A>                                                                              \
+    requires(!detail::is_narrow_integer<T>)                                                                        \
+  Tile<T, D...> name(const Tile<T, D...>& x, Axis<A>, Backward, SourceLocation loc = SourceLocation::current()) {  \
+    return detail::accumulated<lang::ReduceOp::Name, A>(x, true, loc);                                             \
+  }                                                                                                                \
+  template <class To, class T, int... D, int A>                                                                    \
+    requires(detail::is_narrow_integer<T> || !std::is_same_v<To, T>)                                               \
+  Tile<To, D...> name(const Tile<T, D...>& x, Axis<A>, SourceLocation loc = SourceLocation::current()) {           \
+    return detail::accumulated<lang::ReduceOp::Name, A>(cast<To>(x, loc), false, loc);                             \
+  }                                                                                                                \
+  template <class To, class T, int... D, int A>                                                                    \
+    requires(detail::is_narrow_integer<T> || !std::is_same_v<To, T>)                                               \
+  Tile<To, D...> name(const Tile<T, D...>& x, Axis<A>, Backward, SourceLocation loc = SourceLocation::current()) { \
+    return detail::accumulated<lang::ReduceOp::Name, A>(cast<To>(x, loc), true, loc);                              \
+  }                                                                                                                \
+  template <detail::Unnamed = detail::Unnamed(), class T, int... D, int A, class... Direction>                     \
+    requires detail::is_narrow_integer<T>                                                                          \
+  Tile<T, D...> name(const Tile<T, D...>& x, Axis<A>, Direction...) {                                              \
+    (void)sizeof(detail::ExplainNarrowTotal<T>);                                                                   \
+    return x;                                                                                                      \
   }
 TESSERA_RUNNING(cumsum, Add)
 TESSERA_RUNNING(cumprod, Mul)

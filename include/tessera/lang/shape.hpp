@@ -43,6 +43,24 @@ namespace detail {
 template <class...>
 inline constexpr bool never = false;
 
+template <class X>
+inline constexpr bool is_axis = false;
+template <int A>
+inline constexpr bool is_axis<Axis<A>> = true;
+
+/// Explains a number where axis<k> is meant.
+template <class S>
+struct ExplainAxisNumber {
+  static_assert(never<S>,
+                "write the axis as axis<k>, as in sum(t, axis<1>): it decides the type of the result, so it "
+                "is a constant and no number");
+};
+/// Explains extents between angle brackets where shape<...> is meant.
+template <int... D>
+struct ExplainShapeInBrackets {
+  static_assert(never<Shape<D...>>, "write the extents as an argument: name(shape<...>) instead of name<...>()");
+};
+
 constexpr bool is_power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 
 /// Extents of 1 broadcast, ranks must agree, rank 0 fits anything.

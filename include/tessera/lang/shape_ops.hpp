@@ -1,5 +1,7 @@
 // Changing the shape of tiles: reshape, permute, transpose, broadcast, cat, extract. Elements are in row-major order.
 #pragma once
+#include <concepts>
+
 #include "tessera/lang/math.hpp"
 
 namespace tessera {
@@ -32,8 +34,9 @@ auto permuted(Order<O...>) -> Shape<extent<S>(O)...>;
 
 template <int Rank, int A>
 struct AxisCheck {
-  static_assert(A >= 0 && A < Rank,
-                "this axis is not one of the tile's axes: axis<0> is the outermost, the last is rank - 1");
+  static_assert(
+      A >= 0 && A < Rank,
+      "count the axes of a tile from axis<0>, the outermost, to axis<rank - 1>: this axis is not one of them");
   static constexpr bool ok = A >= 0 && A < Rank;
 };
 template <class A, class B, int Axis>
@@ -90,6 +93,12 @@ Tile<T, E...> reshape(const Tile<T, D...>& x, Shape<E...>, SourceLocation loc = 
     return Tile<T, E...>(x.value());
 }
 
+template <int First, int... E, class T, int... D>
+Tile<T, First, E...> reshape(const Tile<T, D...>& x) {
+  (void)sizeof(detail::ExplainShapeInBrackets<First, E...>);
+  return Tile<T, First, E...>(x.value());
+}
+
 /// Axis k of the result is axis O[k] of `x`.
 template <class T, int... D, int... O>
 auto permute(const Tile<T, D...>& x, Order<O...> o, SourceLocation loc = SourceLocation::current()) {
@@ -134,6 +143,12 @@ Tile<T, E...> broadcast(const Tile<T, D...>& x, Shape<E...>, SourceLocation loc 
     return Tile<T, E...>(x.value());
 }
 
+template <int First, int... E, class T, int... D>
+Tile<T, First, E...> broadcast(const Tile<T, D...>& x) {
+  (void)sizeof(detail::ExplainShapeInBrackets<First, E...>);
+  return Tile<T, First, E...>(x.value());
+}
+
 /// `a` then `b` along one axis.
 template <class T, int... A, class U, int... B, int K>
 auto cat(const Tile<T, A...>& a, const Tile<U, B...>& b, Axis<K>, SourceLocation loc = SourceLocation::current()) {
@@ -145,6 +160,12 @@ auto cat(const Tile<T, A...>& a, const Tile<U, B...>& b, Axis<K>, SourceLocation
   } else {
     return a;
   }
+}
+
+template <class T, int... A, class U, int... B, std::integral S>
+auto cat(const Tile<T, A...>& a, const Tile<U, B...>&, S) {
+  (void)sizeof(detail::ExplainAxisNumber<S>);
+  return a;
 }
 
 /// The slice of a tile with the given slice index per axis (in units of the slice's extents). An index outside takes

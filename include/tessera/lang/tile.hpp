@@ -3,6 +3,7 @@
 //
 // Its last part names the element type and the shape of an argument that may be a tile or a host number.
 #pragma once
+#include <cstddef>
 #include <type_traits>
 
 #include "tessera/lang/constant.hpp"
@@ -74,6 +75,18 @@ struct Literal {
 };
 template <class T, class S>
 struct Literal<T, Constant<S>> : Literal<T, S> {};
+template <class T, class N>
+constexpr N used_on_host() {
+  static_assert(
+      never<T>,
+      "this value lives on the device: use tile_if, tile_while, range or tile operations, and exp(t) instead of "
+      "std::exp(t). The host cannot use it as a number while the kernel is traced, and a function of the C "
+      "library takes no tile");
+  return N();
+}
+template <class S, class T>
+T* fake();  ///< gives code after a static_assert a type; never called
+
 template <class To, class From>
 struct Assignable {
   static_assert(std::is_same_v<To, From>,
@@ -128,17 +141,44 @@ class Tile {
 
   explicit operator bool() const {
     static_assert(detail::never<T>,
-                  "this condition lives on the device: the host cannot branch on it while the kernel is traced. "
-                  "Use tile_if (condition) {...} else {...}, or where(condition, a, b) to choose element by element");
+                  "this condition lives on the device: write tile_if (condition) {...} else {...} for a branch, for "
+                  "(auto i : range(n)) for a loop that counts, tile_while (condition) {...} for any other, or "
+                  "where(condition, a, b) to choose element by element. The host cannot branch on it while the kernel "
+                  "is traced");
     return false;
   }
-  /// Rejects `switch`, array indices and other uses as a number of the host. (A member of a class template is compiled
-  /// only where it is used.)
-  operator long long() const {  // NOLINT(google-explicit-constructor)
-    static_assert(detail::never<T>,
-                  "this value lives on the device: the host cannot use it as a number while the kernel is traced. Use "
-                  "tile_if, tile_while, range or tile operations instead; a function of the C library takes no tile");
-    return 0;
+  // Uses as a number of the host are rejected. (A member of a class template is compiled only where it is used.)
+  // `switch` and indices of arrays take the integer; functions of the C library take the double, whose constraint
+  // decides between the two where a use fits both, so that a call of std::exp is not ambiguous and its error is the
+  // sentence.
+  operator std::ptrdiff_t() const { return detail::used_on_host<T, std::ptrdiff_t>(); }  // NOLINT: implicit
+  constexpr operator double() const                                                      // NOLINT: implicit
+    requires(sizeof...(D) >= 0)
+  {
+    return detail::used_on_host<T, double>();
+  }
+
+  /// A tile has no elements to name: explains what there is instead.
+  template <class I>
+  Tile<T> operator[](const I&) const {
+    static_assert(detail::never<I>,
+                  "take a part of a tile with extract(t, shape<...>, i, j), or load the element from its tensor with "
+                  "x.load_at or x.gather: elements of a tile are spread over threads, and it has no operator[]");
+    return *detail::fake<void, Tile<T>>();
+  }
+  template <class... A>
+  Tile gather(const A&...) const {
+    static_assert(detail::never<A...>,
+                  "gather from the tensor, x.gather(...), or from the block's piece, y.gather(...), after storing the "
+                  "tile there: a tile is spread over threads and has no positions in memory");
+    return *this;
+  }
+  template <class... A>
+  void scatter(const A&...) const {
+    static_assert(
+        detail::never<A...>,
+        "scatter into the block's piece, y.scatter(...), and read it back with y.load(): a tile is spread over "
+        "threads and has no positions in memory");
   }
 
   template <class O>
@@ -215,6 +255,28 @@ class Tile {
 
   lang::Var var_;
 };
+
+// A number of the host that a kernel adds a tile to: explains that it has to be a variable of the kernel.
+#define TESSERA_HOST_ASSIGNMENT(token)                                                                                 \
+  template <class S, class T, int... D>                                                                                \
+    requires std::is_arithmetic_v<S>                                                                                   \
+  S& operator token(S& s, const Tile<T, D...>&) {                                                                      \
+    static_assert(detail::never<S>,                                                                                    \
+                  "declare the variable as a tile, as in Scalar<f32> total = 0.0f or auto total = zeros<f32, ...>(): " \
+                  "a variable of the host cannot hold a value of the device");                                         \
+    return s;                                                                                                          \
+  }
+TESSERA_HOST_ASSIGNMENT(+=)
+TESSERA_HOST_ASSIGNMENT(-=)
+TESSERA_HOST_ASSIGNMENT(*=)
+TESSERA_HOST_ASSIGNMENT(/=)
+TESSERA_HOST_ASSIGNMENT(%=)
+TESSERA_HOST_ASSIGNMENT(&=)
+TESSERA_HOST_ASSIGNMENT(|=)
+TESSERA_HOST_ASSIGNMENT(^=)
+TESSERA_HOST_ASSIGNMENT(<<=)
+TESSERA_HOST_ASSIGNMENT(>>=)
+#undef TESSERA_HOST_ASSIGNMENT
 
 }  // namespace tessera
 

@@ -63,7 +63,8 @@ struct Specialization {
   std::vector<TensorFacts> tensors;
   std::vector<std::uint64_t> constants;
   bool wide_grid = false;       ///< more pieces than one grid axis holds (2^24 - 1): number = y * gridDim.x + x
-  bool checked = false;         ///< assert that tile indices are in range
+  bool checked = false;         ///< assert that tile indices are in range and that integers do not wrap
+  bool strict = false;          ///< with checked: assert that single positions are inside their tensors
   bool accuracy_given = false;  ///< the call overrides the kernel's default accuracy
   Accuracy accuracy = Accuracy::Precise;
 };

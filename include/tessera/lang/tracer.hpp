@@ -75,7 +75,8 @@ class Tracer {
   Accuracy accuracy = Accuracy::Precise;
   void decide_later(
       ir::Operation&);   ///< finish() decides between precise and approximate, by the outputs that the result reaches
-  bool checked = false;  ///< TESSERA_CHECK: emit assertions for out-of-range tile indices
+  bool checked = false;  ///< TESSERA_CHECK: emit assertions for out-of-range tile indices and integers that wrap
+  bool strict = false;   ///< TESSERA_CHECK=strict: emit assertions for positions outside a tensor
 
   /// Ends the kernel (adds `return`), drops dead pure operations and dead loop-carried values; throws TraceError with
   /// the first recorded failure. The module holds one entry.

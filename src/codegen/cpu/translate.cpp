@@ -127,6 +127,7 @@ void Translator::translate_entry_args(const ir::Block& body) {
 
 void Translator::translate(const ir::Function& entry) {
   for (const ir::Operation* op : analysis::index_arithmetic(entry.body())) index_arithmetic_.insert(op);
+  separable_.emplace(entry.body());
   translate_entry_args(entry.body());
   translate_block(entry.body());
 }
@@ -141,6 +142,7 @@ void Translator::translate_block(const ir::Block& body) {
 }
 
 void Translator::translate_op(const ir::Operation& op) {
+  if (separable_->unneeded.contains(&op)) return;
   switch (op.op()) {
     case ir::Op::For: return translate_for(op);
     case ir::Op::Loop: return translate_loop(op);

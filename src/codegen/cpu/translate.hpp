@@ -12,6 +12,8 @@
 #include "codegen/cpu/memory_instr.hpp"
 #include "codegen/cpu/plan.hpp"
 #include "codegen/cpu/prims/prims.hpp"
+#include "codegen/cpu/separable.hpp"
+#include "codegen/cpu/separable_instr.hpp"
 #include "codegen/cpu/tile_instr.hpp"
 #include "tessera/ir/operation.hpp"
 
@@ -117,6 +119,8 @@ class Translator {
   void translate_view_query(const ir::Operation&);
   void translate_view_access(const ir::Operation&);
   void translate_pointer_access(const ir::Operation&);
+  void translate_separable_access(const ir::Operation&, const SeparableAccess&);
+  SeparablePlace separable_place(const SeparableAccess&, const Tile& elements, std::vector<Access>&);
   void translate_atomic(const ir::Operation&);
   void translate_tokens(const ir::Operation&);
   void translate_alloca(const ir::Operation&);
@@ -147,6 +151,7 @@ class Translator {
   std::unordered_map<const ir::ValueImpl*, View> views_;
   std::unordered_map<std::string, Ref> global_pointers_;
   std::unordered_set<const ir::Operation*> index_arithmetic_;  ///< feeds an index or an offset: checked for overflow
+  std::optional<SeparableAccesses> separable_;
   std::vector<LoopTarget*> loops_;
   std::vector<const std::vector<Tile>*> branch_results_;
   std::optional<std::vector<Tile>> block_id_, grid_;

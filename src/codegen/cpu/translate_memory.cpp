@@ -224,7 +224,71 @@ Lane Translator::lane(const Tile& t, std::vector<Access>& accesses) {
   return {ref, splat, true};
 }
 
+SeparablePlace Translator::separable_place(const SeparableAccess& from, const Tile& elements,
+                                           std::vector<Access>& accesses) {
+  const auto read = [&](ir::Value v, bool one) {
+    const Ref ref = one ? tile(v).ref : dense(tile(v)).ref;
+    accesses.push_back({ref.buffer, false});
+    return ref;
+  };
+  SeparablePlace place;
+  place.base = read(from.base, true);
+  place.tile = elements.shape;
+  place.stride = byte_strides(elements);
+  place.listed = from.listed;
+  place.elem_bytes = elements.elem_bytes;
+  for (const auto& o : from.offsets) {
+    SeparablePlace::Offset& made = place.offsets.emplace_back();
+    made = {o.axis, o.counted, !o.places, {}, ir::Elem::I64, o.bytes};
+    const bool one = o.axis == kNoAxis || o.counted;
+    if (o.places) made.places = read(o.places, one), made.elem = o.places.type().elem();
+  }
+  for (const auto& l : from.limits) {
+    SeparablePlace::Limit& made = place.limits.emplace_back();
+    made = {l.axis, l.counted, !l.first, {}, read(l.bound, l.axis == kNoAxis || l.counted), l.bound.type().elem()};
+    if (l.first) made.first = read(l.first, true);
+  }
+  return place;
+}
+
+void Translator::translate_separable_access(const ir::Operation& op, const SeparableAccess& from) {
+  const bool load = op.op() == ir::Op::LoadPtrTko;
+  const int root = root_of(op.single(load ? "source" : "destination"));
+  std::vector<Access> accesses;
+  const auto finish = [&](auto* instr, const Site& site) {
+    instr->site = site;
+    instr->accesses = std::move(accesses);
+    attach_site(*instr, site, op);
+  };
+  if (load) {
+    Lane padding;
+    if (const ir::Value p = op.single("paddingValue")) padding = lane(tile(p), accesses);
+    const Tile dst = new_tile(op.result(0).type(), scope_);
+    SeparablePlace place = separable_place(from, dst, accesses);
+    accesses.push_back({dst.ref.buffer, true});
+    const Site site = make_site(op, "load", root, true, false, false);
+    auto* instr = emit<SeparableLoadInstr>(scope_);
+    instr->place = std::move(place);
+    instr->padding = padding;
+    instr->dst = dst.ref;
+    instr->count = dst.count();
+    instr->bools = op.result(0).type().elem() == ir::Elem::I1 && !op.result(0).type().is_pointer();
+    finish(instr, site);
+    return define(op.result(0), dst);
+  }
+  const Tile src = dense(tile(op.single("value")));
+  accesses.push_back({src.ref.buffer, false});
+  SeparablePlace place = separable_place(from, src, accesses);
+  const Site site = make_site(op, "store", root, false, true, false);
+  auto* instr = emit<SeparableStoreInstr>(scope_);
+  instr->place = std::move(place);
+  instr->src = src.ref;
+  finish(instr, site);
+}
+
 void Translator::translate_pointer_access(const ir::Operation& op) {
+  if (const auto at = separable_->accesses.find(&op); at != separable_->accesses.end())
+    return translate_separable_access(op, at->second);
   const bool load = op.op() == ir::Op::LoadPtrTko;
   const ir::Value pointers = op.single(load ? "source" : "destination");
   std::vector<Access> accesses;

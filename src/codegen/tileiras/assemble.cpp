@@ -89,10 +89,11 @@ bool ran_out(const std::string& err) {
     throw Rejection(concat("the assembler crashed (signal ", run.signal, ") on a kernel for ", o.gpu, ": a bug in ",
                            assembler, ". It said: ", clipped(run.err)));
   Messages messages = read_messages(run.err);
-  throw Rejection(
-      concat("the assembler rejects the kernel for ", o.gpu, " (exit code ", run.exit_code,
-             "): ", messages.first_error.empty() ? "no reason given" : messages.first_error, "\n", clipped(run.err)),
-      messages.where);
+  const bool silent = messages.first_error.empty() && run.err.find_first_not_of(" \r\n") == std::string::npos;
+  const std::string why = silent ? ": no reason given" : concat(": ", messages.first_error);
+  throw Rejection(concat("the assembler rejects the kernel for ", o.gpu, " (exit code ", run.exit_code, ")",
+                         messages.first_error.empty() && !silent ? " and said:" : why, "\n", clipped(run.err)),
+                  messages.where);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <array>
 #include <random>
 
+#include "base/rounds.hpp"
 #include "codegen/cpu/kernel.hpp"
 
 namespace tessera::test {
@@ -155,7 +156,7 @@ const Layout kLayouts[] = {{1, 4096, 4096, 1, 1024}, {6, 2048, 2048, 1, 2048}, {
 TEST(Chains, RandomExpressionsMeanWhatTheirElementsMean) {
   std::mt19937 random(1);
   for (const Layout& l : kLayouts)
-    for (int round = 0; round < 25; ++round) {
+    for (std::uint64_t round = 0; round < rounds(25); ++round) {
       SCOPED_TRACE(::testing::Message() << "tile " << l.r << 'x' << l.c << " round " << round);
       const std::size_t n = l.elements();
       compare(random_expression(random), l, random_memory(random, 4 * n), 0, n, 2 * n, 3 * n);
@@ -166,7 +167,7 @@ TEST(Chains, AStoreOntoWhatIsReadSeesWholeTiles) {
   std::mt19937 random(2);
   for (const Layout& l : kLayouts)
     for (const std::size_t shift : {0, 1, 16, 300})  // out lies this many elements after y (and x before y)
-      for (int round = 0; round < 6; ++round) {
+      for (std::uint64_t round = 0; round < rounds(6); ++round) {
         SCOPED_TRACE(::testing::Message() << "tile " << l.r << 'x' << l.c << " shift " << shift << " round " << round);
         const std::size_t n = l.elements(), y = 512;
         compare(random_expression(random), l, random_memory(random, 2 * n + 1024), y - shift, y,

@@ -1,6 +1,7 @@
 // Every elementwise primitive of every instruction set that this machine has, against ir/semantics: bit for bit where
 // the meaning is exact, over random and special elements, all element types and attributes; and the shapes of operands
 // (rows, columns, splats, gaps, in place) against the plain loop.
+#include "base/rounds.hpp"
 #include "prims_support.hpp"
 
 namespace tessera::cpu::prims {
@@ -144,7 +145,7 @@ TEST(Elementwise, EveryPatternOfTheNarrowFormatsConverts) {
 TEST(Elementwise, NarrowingRoundsToNearestEvenEverywhere) {
   std::mt19937_64 random(11);
   std::vector<std::uint64_t> bits;
-  for (std::uint32_t p = 0; p < 0x10000; ++p) {
+  for (std::uint32_t p = 0; p < 0x10000; p += static_cast<std::uint32_t>(test::one_in(15))) {
     const auto half = static_cast<std::uint32_t>(ir::from_double(Elem::F32, ir::to_double(Elem::F16, p)));
     for (const std::uint32_t low : {0x0000u, 0x0001u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu})
       bits.push_back(p << 16 | low);
@@ -174,7 +175,7 @@ TEST(Elementwise, DivisionByOneValueIsRoundedOnce) {
   std::mt19937_64 random(12);
   RandomElements special(13);
   constexpr std::size_t n = 1000;
-  for (int round = 0; round < 600; ++round) {
+  for (std::uint64_t round = 0; round < test::rounds(600); ++round) {
     // Divisors and dividends of any exponent; in most rounds dividends near one exponent, so that none is special.
     std::uint64_t d = round % 8 == 0 ? special(Elem::F32) : random() & 0xFFFFFFFF;
     if (round % 5 == 0) d |= 0x7FFFFF;

@@ -181,8 +181,8 @@ bool could_be(const std::optional<analysis::Access>& access) {
 
 }  // namespace
 
-SeparableAccesses::SeparableAccesses(const ir::Block& body) {
-  std::unordered_set<const Operation*> left;
+SeparableAccesses::SeparableAccesses(const ir::Block& body, const std::unordered_set<const Operation*>& checked) {
+  std::unordered_set<const Operation*> left = checked;
   ir::walk(body, [&](const Operation& op) {
     const auto access = analysis::access_of(op);
     if (!could_be(access)) return;

@@ -35,9 +35,10 @@ struct SeparableAccess {
   int listed = kNoAxis;  ///< the one axis that has something that is not counted
 };
 
-/// The separable accesses of a kernel, and the operations that compute nothing but their pointers and masks.
+/// The separable accesses of a kernel, and the operations that compute nothing but their pointers and masks. `checked`:
+/// operations whose results checked mode looks at, which stay.
 struct SeparableAccesses {
-  explicit SeparableAccesses(const ir::Block& body);
+  explicit SeparableAccesses(const ir::Block& body, const std::unordered_set<const ir::Operation*>& checked = {});
   std::unordered_map<const ir::Operation*, SeparableAccess> accesses;
   std::unordered_set<const ir::Operation*> unneeded;
 };

@@ -127,7 +127,7 @@ void Translator::translate_entry_args(const ir::Block& body) {
 
 void Translator::translate(const ir::Function& entry) {
   for (const ir::Operation* op : analysis::index_arithmetic(entry.body())) index_arithmetic_.insert(op);
-  separable_.emplace(entry.body());
+  separable_.emplace(entry.body(), index_arithmetic_);
   translate_entry_args(entry.body());
   translate_block(entry.body());
 }

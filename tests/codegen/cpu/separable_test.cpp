@@ -207,6 +207,32 @@ TEST(Separable, AListOfOneRowManyTimes) {
   k.compile()->run({}, args);
   for (std::int32_t i = 0; i < 32; ++i) EXPECT_EQ(o[static_cast<std::size_t>(i)], 20 + i % 8) << i;
 }
+TEST(Separable, SumsThatOverflowAreFoundInCheckedMode) {
+  const auto run = [](std::int64_t first, bool checked) {
+    Kernel k;
+    const Value out = k.pointer(Elem::I32), in = k.pointer(Elem::I32), at = k.arg(k.t(Elem::I64));
+    const auto line = [&](std::int64_t n, const Shape& s) {
+      return k.broadcast(k.reshape(k.iota(n, Elem::I64), s), {4, 8});
+    };
+    const Value sum = k.at(7).addi(k.addi(line(4, {4, 1}), k.spread(at, {4, 8})), line(8, {1, 8}));
+    const Value inside = k.spread(below(k.at(9), at, k.i64(2)), {4, 8});  // nothing that overflows is read
+    k.store(k.load_ptr(k.op(Op::Offset, {k.spread(in, {4, 8}), sum}, k.p(Elem::I32, {4, 8})), inside)->result(),
+            k.partition(k.tensor(out, {4, 8}, {8, 1}), {4, 8}), {k.i32(0), k.i32(0)});
+    EXPECT_EQ(cpu::SeparableAccesses(k.entry.body()).accesses.size(), 1U);
+    std::vector<std::int32_t> o(32), memory(16);
+    const auto bytes = [](std::vector<std::int32_t>& v) { return reinterpret_cast<std::byte*>(v.data()); };
+    const cpu::Region regions[] = {{bytes(o), 128, "argument 0"}, {bytes(memory), 64, "argument 1"}};
+    const std::uint64_t args[] = {slot(o.data()), slot(memory.data()), slot(first)};
+    RunOptions options;
+    options.checked = checked;
+    if (checked) options.regions = regions;
+    k.compile()->run({}, args, options);
+  };
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_NE(message_of<DeviceError>([&] { run(most, true); }), "");
+  EXPECT_NO_THROW(run(most, false));
+  EXPECT_NO_THROW(run(1, true));
+}
 TEST(Separable, StepsMayBeNegative) {
   Kernel k;
   const Value out = k.pointer(Elem::I32), in = k.pointer(Elem::I32);

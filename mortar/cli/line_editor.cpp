@@ -23,6 +23,7 @@
 
 #include "interrupt.hpp"
 #include "line_reader.hpp"
+#include "text/utf8.hpp"
 
 namespace mortar::cli {
 namespace THIS_FILE {
@@ -31,7 +32,7 @@ constexpr const char *kPastesOn = "\033[?2004h", *kPastesOff = "\033[?2004l";  /
 constexpr std::wstring_view kPasteEnds = L"\033[201~";
 constexpr int kHistory = 1000;  ///< messages
 
-// Of the handlers; one editor at a time.
+// The handlers of signals use these. There is one editor at a time.
 std::atomic<bool> resized{false}, continued{false};
 std::atomic<int> wake_pipe{-1};
 
@@ -44,50 +45,18 @@ void on_change(int signal) {
 
 wchar_t wide(char32_t c) { return static_cast<wchar_t>(c); }
 
-/// The character that `bytes` begin with, and how many of them it is: 0 if more are needed. What is not UTF-8 is
-/// U+FFFD.
-std::pair<char32_t, std::size_t> decode(std::string_view bytes) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  constexpr char32_t kWrong = 0xFFFD;
-  const unsigned char first = at(0);
-  if (first < 0x80) return {first, 1};
-  const std::size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4) return {kWrong, 1};
-  char32_t c = first & (0x7FU >> size);
-  for (std::size_t i = 1; i < size; ++i) {
-    if (i == bytes.size()) return {0, 0};
-    if ((at(i) & 0xC0U) != 0x80) return {kWrong, i};
-    c = c << 6 | (at(i) & 0x3FU);
-  }
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool wrong = c < kLeast[size] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000);
-  return {wrong ? kWrong : c, size};
-}
-
 std::string narrow(std::wstring_view text) {
   std::string out;
-  for (const wchar_t each : text) {
-    const auto c = static_cast<char32_t>(each);
-    const auto tail = [&](int shift) { out += static_cast<char>(0x80 | ((c >> shift) & 0x3F)); };
-    if (c < 0x80) {
-      out += static_cast<char>(c);
-    } else if (c < 0x800) {
-      out += static_cast<char>(0xC0 | c >> 6), tail(0);
-    } else if (c < 0x10000) {
-      out += static_cast<char>(0xE0 | c >> 12), tail(6), tail(0);
-    } else {
-      out += static_cast<char>(0xF0 | c >> 18), tail(12), tail(6), tail(0);
-    }
-  }
+  for (const wchar_t c : text) text::append_utf8(out, static_cast<char32_t>(c));
   return out;
 }
 
 std::wstring widen(std::string_view text) {
   std::wstring out;
   while (!text.empty()) {
-    const auto [c, size] = decode(text);
-    out += wide(size == 0 ? 0xFFFD : c);
-    text.remove_prefix(size == 0 ? text.size() : size);
+    const text::Utf8Unit unit = text::next_utf8(text);
+    out += wide(unit.code_point);
+    text.remove_prefix(unit.bytes);
   }
   return out;
 }
@@ -287,10 +256,10 @@ int Editor::next(wchar_t* c) {
     }
     if (resized.exchange(false)) redraw();
     if (!bytes_.empty()) {
-      const auto [code, size] = decode(bytes_);
-      if (size > 0 || ended_) {
-        bytes_.erase(0, size > 0 ? size : bytes_.size());
-        *c = size > 0 ? wide(code) : wide(0xFFFD);
+      const text::Utf8Unit unit = text::next_utf8(bytes_);
+      if (unit.state != text::Utf8::Incomplete || ended_) {
+        bytes_.erase(0, unit.bytes);
+        *c = wide(unit.code_point);
         return 1;
       }
     }

@@ -9,8 +9,8 @@ namespace mortar::cli {
 class LineReader {
  public:
   virtual ~LineReader() = default;
-  /// The next line, without its end; of an editor it has line feeds where a text with several lines was pasted. None at
-  /// the end of the input, and after Ctrl-C (CtrlC::count()).
+  /// Returns the next line, without its end. A line of an editor has line feeds where several lines were pasted. There
+  /// is none at the end of the input, and after Ctrl-C (CtrlC::count()).
   virtual std::optional<std::string> read(const char* prompt) = 0;
   /// `message` can be called back with the arrow keys from now on, where there is an editor.
   virtual void remember(const std::string& message) = 0;
@@ -20,8 +20,8 @@ struct LineReaderOptions {
   bool prompts = true;       ///< prompts are shown, where standard input is a terminal
   std::string history_file;  ///< of an editor; empty: what was typed is forgotten with the program
 };
-/// Of standard input: an editor where it is a terminal, and the program is built with libedit; else one that takes
-/// lines of any length, as far as a terminal passes them: one that it has cut is said, and not returned.
+/// Reads standard input. Where that is a terminal and the program is built with libedit, the reader is an editor. Else
+/// it takes lines of any length; a line that the terminal has cut is reported and not returned.
 std::unique_ptr<LineReader> make_line_reader(const LineReaderOptions& options);
 
 /// Standard input with an editor; null if it is no terminal that can be edited on. In builds with libedit alone.

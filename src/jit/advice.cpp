@@ -116,7 +116,7 @@ SourceLocation walk_of_piece(const ir::Function& f) {
 }  // namespace
 
 std::string largest_tile(const Prepared& prepared) {
-  constexpr int kRegisterBytes = 4, kMostRegisters = 255, kWarp = 32, kWarpsOtherwise = 4, kMostWarps = 32;
+  constexpr int kRegisterBytes = 4, kRegisterLimit = 255, kWarp = 32, kWarpsOtherwise = 4, kWarpLimit = 32;
   const Operation* largest = nullptr;
   ir::Type type;
   ir::walk(entry_of(*prepared.module).body(), [&](const Operation& op) {
@@ -137,8 +137,8 @@ std::string largest_tile(const Prepared& prepared) {
   const auto outermost = std::find_if(half.begin(), half.end(), [](std::int64_t n) { return n > 1; });
   if (outermost != half.end()) *outermost /= 2;
   const std::string more =
-      2 * warps <= kMostWarps ? concat(", or warps = ", 2 * warps, " in the hints, halve that") : " halve that";
-  return concat(type.str(), " at ", place(largest->loc), " takes ", registers, " of the at most ", kMostRegisters,
+      2 * warps <= kWarpLimit ? concat(", or warps = ", 2 * warps, " in the hints, halve that") : " halve that";
+  return concat(type.str(), " at ", place(largest->loc), " takes ", registers, " of the at most ", kRegisterLimit,
                 " registers of each thread (", warps, " warps): pieces that make it ", type.with_shape(half).str(),
                 more);
 }

@@ -10,7 +10,7 @@
 namespace tessera::jit {
 namespace {
 
-constexpr std::size_t kMostBytes = 4 << 20;  // of a source file
+constexpr std::size_t kSourceLimit = 4 << 20;  // bytes that are read of a source file
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -18,7 +18,7 @@ bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 |
 std::string text_until(const std::string& path, std::uint32_t line) {
   std::ifstream in(path, std::ios::binary);
   std::string text, one;
-  for (std::uint32_t i = 0; i < line && text.size() < kMostBytes && std::getline(in, one); ++i) text += one + '\n';
+  for (std::uint32_t i = 0; i < line && text.size() < kSourceLimit && std::getline(in, one); ++i) text += one + '\n';
   return text;
 }
 

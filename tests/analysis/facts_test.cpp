@@ -331,7 +331,7 @@ void walking_rows(Mut<f32, 8, 64> y, In<f32, dyn, dyn> x, Scalar<i32> n) {
   }
   y.store(total);
 }
-/// Of the loads alone.
+/// Counts loads only.
 template <auto K>
 std::set<std::int64_t> load_widths(const std::vector<std::int64_t>& dims, bool number = false) {
   const Recorded r = recorded<K>();

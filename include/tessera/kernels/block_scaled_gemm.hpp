@@ -18,6 +18,7 @@ inline constexpr int kScaleBlock = 128;
 /// Rows of x and of w of a tile of block_scaled_linear: of nine forms the fastest for 32 to 2048 rows, because the sums
 /// of 128 products and those that they are added to are both in registers (bench/notes/serving.md).
 inline constexpr int kBlockScaledTile = 64;
+/// Blocks of 128 elements along k of a step. More of them share the loads of their scales and take more registers.
 inline constexpr int kBlockScaledSteps = 1;
 
 /// Rows: with one scale together, or (Rows == 1) R of them with one each.

@@ -287,7 +287,7 @@ struct ScatterArgument<T, true, X> {
               SourceLocation loc = SourceLocation::current()) const {                                             \
     return detail::gathered<T>(elements(), padding, loc, i, j, k, l);                                             \
   }                                                                                                               \
-  /* Of more indices: with the line of the nearest named call before. */                                          \
+  /* With more indices: the line of the nearest named call before. */                                             \
   template <class... I>                                                                                           \
     requires(Rank > 4 && detail::gathers<Rank, I...>)                                                             \
   auto gather(const I&... index) const {                                                                          \

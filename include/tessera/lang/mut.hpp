@@ -158,7 +158,7 @@ class Piece {
                SourceLocation loc = SourceLocation::current()) {
     scatter_elements(std::make_integer_sequence<int, 5>{}, loc, i, j, k, l, values);
   }
-  // Of more indices: with the line of the nearest named call before.
+  // With more indices, operations have the line of the nearest named call before.
   template <class... A>
     requires(rank > 4 && sizeof...(A) == rank + 1 && !(detail::is_axis<A> || ...))
   void scatter(const A&... arguments) {

@@ -233,6 +233,8 @@ Flow<Tensor<bf16, 2>> scaled_product(Rows x, const Matrix& w, Numerics numerics,
 
 constexpr int kGatedTile = 128;  ///< rows and columns of a piece of gated_tiles
 
+/// Products of gates inside take weights of a multiple of so many rows: gate and up in whole tiles.
+constexpr std::int64_t kGatedRows = 16;
 std::int64_t outputs(const Matrix& w) { return w.is_fp8 ? w.quantized.dim(0) : w.values.dim(0); }
 
 /// Many rows on a GPU, in whole pieces of which every SM has several, and weights that are or will be in bf16.
@@ -295,7 +297,7 @@ Flow<Tensor<bf16, 2>> normed_linear(Rows x, Norm norm, const Matrix& w, Numerics
 }
 
 Flow<Tensor<bf16, 2>> normed_gates(Rows x, Norm norm, const Matrix& gate_up, Numerics numerics) {
-  if (are_summed(x, gate_up.is_fp8, numerics) && outputs(gate_up) % 16 == 0)
+  if (are_summed(x, gate_up.is_fp8, numerics) && outputs(gate_up) % kGatedRows == 0)
     co_return co_await normed_product<true>(x, norm, gate_up);
   if (!gates_inside(x, gate_up, numerics)) {
     const auto h = co_await normed_linear(x, norm, gate_up, numerics);

@@ -50,14 +50,24 @@ void block_scaled_tiles(MutTiles<U, BM, BN> y, In<Q, dyn, dyn> x, In<f32, dyn, d
   for (auto out : y.grouped(8)) {
     auto [i, j] = out.index();
     auto acc = zeros<f32, BM, BN>();
-    for (auto k : range(XS.count(1))) {
-      auto scales = XS.load(i, k);
-      for (int s = 0; s < S; ++s) {
-        auto block = k * S + s;
-        auto part = multiply<Q>(X.load(i, block), transpose(W.load(j, block)), zeros<f32, BM, BN>());
-        // Beyond the last block, products and the scales of x are 0.
-        auto scale = w_scale.gather(j * BN / kScaleBlock, S == 1 ? block : min(block, w_scale.dim(1) - 1));
-        acc = acc + part * (extract(scales, shape<BM, 1>, 0, s) * scale);
+    const auto scale = [&](const auto& block) { return w_scale.gather(j * BN / kScaleBlock, block); };
+    const auto product = [&](const auto& block) {
+      return multiply<Q>(X.load(i, block), transpose(W.load(j, block)), zeros<f32, BM, BN>());
+    };
+    if constexpr (S == 1) {
+      for (auto k : range(X.count(1))) {
+        auto part = product(k);
+        acc = acc + part * (XS.load(i, k) * scale(k));
+      }
+    } else {
+      for (auto k : range(XS.count(1))) {
+        auto scales = XS.load(i, k);
+        for (int s = 0; s < S; ++s) {
+          auto block = k * S + s;
+          auto part = product(block);
+          // Beyond the last block, products and the scales of x are 0.
+          acc = acc + part * (extract(scales, shape<BM, 1>, 0, s) * scale(min(block, w_scale.dim(1) - 1)));
+        }
       }
     }
     out.store(narrow<U>(E{}(acc, out, operands...)));

@@ -67,26 +67,31 @@ std::size_t RankCall::out_bytes(int ranks) const noexcept {
   return kind == Collective::AllGather ? bytes * static_cast<std::size_t>(ranks) : bytes;
 }
 
+Group::Which Group::which(Collective kind) noexcept {
+  const bool message = kind == Collective::Send || kind == Collective::Receive;
+  return message ? &Rank::comm : &Rank::calls;
+}
+
 void CollectiveWork::launch(const runtime::LaunchContext& context) const { group_->launch(local_, context); }
 
 /// What only moves elements moves bytes.
 Result Group::issue(Rank& rank, const RankCall& call, const std::byte* in, std::byte* out, void* stream) const {
+  const Comm comm = rank.*which(call.kind);
   const auto count = static_cast<std::size_t>(call.count);
   const std::size_t bytes = count * static_cast<std::size_t>(size_of(call.element));
   const DataType type = added_type(call.element).type;
   switch (call.kind) {
-    case Collective::AllReduce: return library_.ncclAllReduce(in, out, count, type, call.operation, rank.comm, stream);
+    case Collective::AllReduce: return library_.ncclAllReduce(in, out, count, type, call.operation, comm, stream);
     case Collective::ReduceScatter:
-      return library_.ncclReduceScatter(in, out, count, type, call.operation, rank.comm, stream);
-    case Collective::AllGather: return library_.ncclAllGather(in, out, bytes, DataType::Uint8, rank.comm, stream);
+      return library_.ncclReduceScatter(in, out, count, type, call.operation, comm, stream);
+    case Collective::AllGather: return library_.ncclAllGather(in, out, bytes, DataType::Uint8, comm, stream);
     case Collective::Broadcast:
-      return library_.ncclBroadcast(in != nullptr ? in : out, out, bytes, DataType::Uint8, call.peer, rank.comm,
-                                    stream);
-    case Collective::Send: return library_.ncclSend(in, bytes, DataType::Uint8, call.peer, rank.comm, stream);
-    case Collective::Receive: return library_.ncclRecv(out, bytes, DataType::Uint8, call.peer, rank.comm, stream);
+      return library_.ncclBroadcast(in != nullptr ? in : out, out, bytes, DataType::Uint8, call.peer, comm, stream);
+    case Collective::Send: return library_.ncclSend(in, bytes, DataType::Uint8, call.peer, comm, stream);
+    case Collective::Receive: return library_.ncclRecv(out, bytes, DataType::Uint8, call.peer, comm, stream);
     case Collective::Barrier: {
       void* const token = rank.token->data();
-      return library_.ncclAllReduce(token, token, 1, DataType::Int32, Operation::Min, rank.comm, stream);
+      return library_.ncclAllReduce(token, token, 1, DataType::Int32, Operation::Min, comm, stream);
     }
   }
   throw InternalError("a collective that NCCL does not have");
@@ -116,14 +121,10 @@ void Group::launch(std::size_t local, const runtime::LaunchContext& context) {
     from = rank.window->data();
     to = rank.window->data() + options_.window_bytes;
   }
-  struct Calling {
-    std::atomic<bool>& flag;
-    explicit Calling(std::atomic<bool>& f) : flag(f) { flag.store(true); }
-    ~Calling() { flag.store(false); }
-  } const calling(rank.calling);
+  const Calling calling(rank);
   const Result result = with_lock(rank, [&] { return issue(rank, call, from, to, context.native_queue); });
   // Within a group of NCCL's, the end of the group says how the calls went.
-  if (locals() == 1 || result != Result::InProgress) settle(rank, result, text, text, {});
+  if (locals() == 1 || result != Result::InProgress) settle(rank, which(call.kind), result, text, text, {});
 }
 
 std::vector<runtime::Access> Group::accesses_of(Rank& rank, const RankCall& call, const RankOperands& operands) const {
@@ -193,7 +194,7 @@ void Group::submit(const Work& work, std::span<const RankCall> calls, std::span<
                              "each device has a graph of its own.\n  Capture in one thread for each rank."),
                       where);
   }
-  as_one(label, label, where, [&](std::size_t i) {
+  as_one(which(calls.front().kind), label, label, where, [&](std::size_t i) {
     const bool only_here = calls[i].kind == Collective::Send || calls[i].kind == Collective::Receive;
     if (!only_here || calls[i].reads || calls[i].writes) submit_one(i);
     return Result::Success;

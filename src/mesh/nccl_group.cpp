@@ -1,6 +1,8 @@
-// The life of a group of NCCL. Communicators are not blocking (config.blocking = 0): every call returns at once, and
-// what NCCL does in a thread of its own is polled until it is done, or until the limit. NCCL itself never gives up,
-// neither on the host nor in its kernels; the watchdog aborts the communicators, and only then the kernels end.
+// The life of a group of NCCL. What may wait for other ranks on the host goes to communicators that do not block
+// (config.blocking = 0): every call returns at once, and what NCCL does in a thread of its own is polled until it is
+// done, or until the limit. That thread costs more than the enqueuing of a collective, so collectives go to
+// communicators that block, and the watchdog ends what takes longer than the limit. NCCL itself never gives up, neither
+// on the host nor in its kernels; the watchdog aborts the communicators, and only then the kernels end.
 #include "mesh/nccl_group.hpp"
 
 #include <algorithm>
@@ -40,6 +42,9 @@ void keep(std::shared_ptr<Comm> place) {
   all.push_back(std::move(place));
 }
 
+const char* const kSplit = "ncclCommSplit";
+const char* const kSplitting = "splitting a mesh";
+
 bool is_same(const runtime::Ticket& a, const runtime::Ticket& b) noexcept {
   return a.stream == b.stream && a.number == b.number;
 }
@@ -63,13 +68,13 @@ Group::Group(const Library& library, std::span<const Stream> streams, const Nccl
 }
 
 Group::~Group() {
+  end_ranks();  // calls of NCCL, which the watchdog ends if they take too long
   {
     const std::lock_guard lock(state_mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
   if (watchdog_.joinable()) watchdog_.join();
-  end_ranks();
 }
 
 void Siblings::add(const std::shared_ptr<Group>& group) {
@@ -111,12 +116,13 @@ void Group::create(const UniqueId& id, int size, int first, SourceLocation where
   first_ = first;
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = first + static_cast<int>(i);
   begin();
-  call_each("ncclCommInitRankConfig", "making a mesh", where, [&](Rank& rank) {
+  call_each(&Rank::comm, "ncclCommInitRankConfig", "making a mesh", where, [&](Rank& rank, Comm) {
     Config config(library_.version);
     const Result result = library_.ncclCommInitRankConfig(rank.made.get(), size, id, rank.number, &config);
     rank.comm = *rank.made;
     return result;
   });
+  split_from(*this, 0, &Rank::calls, where);
   prepare(where);
 }
 
@@ -125,35 +131,42 @@ void Group::create(const UniqueId& id, int size, int first, SourceLocation where
 Comm Group::made_by_split(Rank& rank, const std::shared_ptr<Comm>& made, SourceLocation where) {
   const Limit limit(options_.timeout_ms);
   for (int polls = 0;; ++polls) {
-    settle(rank, Result::InProgress, "ncclCommSplit", "splitting a mesh", where);
+    settle(rank, &Rank::comm, Result::InProgress, kSplit, kSplitting, where);
     const Comm comm = std::atomic_ref<Comm>(*made).load(std::memory_order_acquire);
     if (comm != nullptr) return comm;
     if (limit.passed()) {
-      abort({-1, concat("ncclCommSplit of rank ", rank.number, " made no communicator within ",
-                        options_.timeout_ms / 1000.0, " s")});
-      throw_if_failed("splitting a mesh", where);
+      abort({-1, concat(kSplit, " of rank ", rank.number, " made no communicator within ", options_.timeout_ms / 1000.0,
+                        " s")});
+      throw_if_failed(kSplitting, where);
     }
     pause(polls);
   }
 }
 
 /// The new communicators appear after the parents are no longer in progress; then their own state is polled.
-void Group::create_from(Group& parent, int colour, SourceLocation where) {
-  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = parent.ranks_[i]->number;
+void Group::split_from(Group& parent, int colour, Which into, SourceLocation where) {
+  std::vector<std::shared_ptr<Comm>> made;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) made.push_back(std::make_shared<Comm>(nullptr));
   std::size_t next = 0;
   try {
-    parent.call_each("ncclCommSplit", "splitting a mesh", where, [&](Rank& rank) {
+    parent.call_each(&Rank::comm, kSplit, kSplitting, where, [&](Rank& rank, Comm comm) {
       Config config(library_.version);
-      return library_.ncclCommSplit(rank.comm, colour, rank.number, ranks_[next++]->made.get(), &config);
+      config.blocking = into == &Rank::calls ? 1 : 0;
+      return library_.ncclCommSplit(comm, colour, rank.number, made[next++].get(), &config);
     });
     for (std::size_t i = 0; i < ranks_.size(); ++i)
-      ranks_[i]->comm = parent.made_by_split(*parent.ranks_[i], ranks_[i]->made, where);
+      (*ranks_[i]).*into = parent.made_by_split(*parent.ranks_[i], made[i], where);
   } catch (...) {
-    for (const auto& rank : ranks_) keep(rank->made);
+    for (const auto& place : made) keep(place);
     throw;
   }
+  for (const auto& rank : ranks_) settle(*rank, into, Result::InProgress, kSplit, kSplitting, where);
+}
+
+void Group::create_from(Group& parent, int colour, SourceLocation where) {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->number = parent.ranks_[i]->number;
+  split_from(parent, colour, &Rank::comm, where);
   for (const auto& rank : ranks_) {
-    settle(*rank, Result::InProgress, "ncclCommSplit", "splitting a mesh", where);
     int number = 0;
     library_.ncclCommCount(rank->comm, &size_);
     library_.ncclCommUserRank(rank->comm, &number);
@@ -161,6 +174,7 @@ void Group::create_from(Group& parent, int colour, SourceLocation where) {
   }
   first_ = ranks_.front()->number;
   begin();
+  split_from(*this, 0, &Rank::calls, where);
   prepare(where);
 }
 
@@ -196,13 +210,19 @@ void Group::make_windows(SourceLocation where) {
     rank.window = runtime::Storage::adopt(rank.stream.device(), memory, bytes, std::move(owner), {.label = "a window"});
   }
   if (!all_agree(memory != nullptr, where)) return;
-  call_each("ncclCommWindowRegister", "making a mesh", where, [&](Rank& r) {
-    return library_.ncclCommWindowRegister(r.comm, memory, bytes, &r.registered, kSymmetricWindow);
+  call_each(&Rank::calls, "ncclCommWindowRegister", "making a mesh", where, [&](Rank& r, Comm comm) {
+    return library_.ncclCommWindowRegister(comm, memory, bytes, &r.registered, kSymmetricWindow);
   });
   windows_ = all_agree(rank.registered != nullptr, where);
   if (windows_ || rank.registered == nullptr) return;
-  on_device(rank, where, [&] { library_.ncclCommWindowDeregister(rank.comm, rank.registered); });
-  rank.registered = nullptr;
+  end_windows(where);
+}
+
+void Group::end_windows(SourceLocation where) {
+  if (ranks_.front()->registered == nullptr) return;  // which a thread with several ranks never has
+  call_each(&Rank::calls, "ncclCommWindowDeregister", "the end of a window", where, [&](Rank& rank, Comm comm) {
+    return library_.ncclCommWindowDeregister(comm, std::exchange(rank.registered, nullptr));
+  });
 }
 
 /// A barrier gives the smallest of what the ranks put into their tokens; the first one also connects the ranks.
@@ -273,7 +293,7 @@ Result Group::with_lock(Rank& rank, const std::function<Result()>& f) {
   return f();
 }
 
-void Group::as_one(const char* call, const char* label, SourceLocation where,
+void Group::as_one(Which which, const char* call, const char* label, SourceLocation where,
                    const std::function<Result(std::size_t)>& f) {
   const bool several = ranks_.size() > 1;
   std::unique_lock<std::mutex> open;
@@ -289,8 +309,12 @@ void Group::as_one(const char* call, const char* label, SourceLocation where,
     abort({ranks_.front()->number, concat(call, ": not all ranks of this thread could call it")});
     throw;
   }
-  const Result end = several ? library_.ncclGroupEnd() : Result::Success;
-  if (several) open.unlock();
+  Result end = Result::Success;
+  if (several) {
+    const Calling calling(*ranks_.front());
+    end = library_.ncclGroupEnd();
+    open.unlock();
+  }
   // What has failed first: the others may wait for it.
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     if (results[i] != Result::Success && results[i] != Result::InProgress)
@@ -299,25 +323,31 @@ void Group::as_one(const char* call, const char* label, SourceLocation where,
   if (end != Result::Success && end != Result::InProgress) fail(*ranks_.front(), end, call, label, where);
   // A call may return Success although its communicator is still in progress, and then the communicator rejects
   // the next call. So its state is polled in any case.
-  for (const auto& rank : ranks_) settle(*rank, Result::InProgress, call, label, where);
+  for (const auto& rank : ranks_) settle(*rank, which, Result::InProgress, call, label, where);
 }
 
-void Group::call_each(const char* call, const char* label, SourceLocation where,
-                      const std::function<Result(Rank&)>& f) {
-  as_one(call, label, where, [&](std::size_t i) {
+void Group::call_each(Which which, const char* call, const char* label, SourceLocation where,
+                      const std::function<Result(Rank&, Comm)>& f) {
+  as_one(which, call, label, where, [&](std::size_t i) {
     Result result = Result::Success;
-    on_device(*ranks_[i], where, [&] { result = with_lock(*ranks_[i], [&] { return f(*ranks_[i]); }); });
+    Rank& rank = *ranks_[i];
+    const auto locked = [&] {
+      const Calling calling(rank);
+      result = with_lock(rank, [&] { return f(rank, rank.*which); });
+    };
+    on_device(rank, where, locked);
     return result;
   });
 }
 
-void Group::settle(Rank& rank, Result result, const char* call, const char* label, SourceLocation where) {
+void Group::settle(Rank& rank, Which which, Result result, const char* call, const char* label, SourceLocation where) {
   const Limit limit(options_.timeout_ms);
   for (int polls = 0; result == Result::InProgress; ++polls) {
     {
       const std::lock_guard lock(rank.mutex);
-      if (rank.comm == nullptr || failed_.load()) throw_if_failed(label, where);
-      if (library_.ncclCommGetAsyncError(rank.comm, &result) != Result::Success) result = Result::InternalError;
+      const Comm comm = rank.*which;
+      if (comm == nullptr || failed_.load()) throw_if_failed(label, where);
+      if (library_.ncclCommGetAsyncError(comm, &result) != Result::Success) result = Result::InternalError;
     }
     if (result != Result::InProgress) break;
     if (limit.passed()) {
@@ -375,6 +405,7 @@ void Group::watch() {
     if (stopping_ || failure_) continue;
     lock.unlock();
     look_for_errors();
+    look_for_stuck_calls();
     look_for_stalls();
     lock.lock();
   }
@@ -385,17 +416,34 @@ void Group::watch() {
 
 void Group::look_for_errors() {
   for (const auto& rank : ranks_) {
-    Result result = Result::Success;
-    std::string text;
-    {
-      const std::unique_lock lock(rank->mutex, std::try_to_lock);
-      if (!lock || rank->comm == nullptr) continue;
-      if (library_.ncclCommGetAsyncError(rank->comm, &result) != Result::Success) result = Result::InternalError;
-      if (result == Result::Success || result == Result::InProgress) continue;
-      text = result_text(library_, result, rank->comm);
+    for (const Which which : {&Rank::comm, &Rank::calls}) {
+      Result result = Result::Success;
+      std::string text;
+      {
+        const std::unique_lock lock(rank->mutex, std::try_to_lock);
+        const Comm comm = (*rank).*which;
+        if (!lock || comm == nullptr) continue;
+        if (library_.ncclCommGetAsyncError(comm, &result) != Result::Success) result = Result::InternalError;
+        if (result == Result::Success || result == Result::InProgress) continue;
+        text = result_text(library_, result, comm);
+      }
+      abort({result == Result::RemoteError ? -1 : rank->number,
+             concat("NCCL reports for rank ", rank->number, ": ", text)});
     }
-    abort({result == Result::RemoteError ? -1 : rank->number,
-           concat("NCCL reports for rank ", rank->number, ": ", text)});
+  }
+}
+
+/// A call that blocks returns at once unless NCCL waits for another rank (to connect to it for the first time), or the
+/// queue of the driver is full of work that does not end.
+void Group::look_for_stuck_calls() {
+  if (options_.timeout_ms == 0) return;
+  for (const auto& rank : ranks_) {
+    const Clock::rep began = rank->calling.load();
+    if (began == 0) continue;
+    if (Clock::now() - Clock::time_point(Clock::duration(began)) < std::chrono::milliseconds(options_.timeout_ms))
+      continue;
+    abort({-1, concat("a call of NCCL of rank ", rank->number, " did not end within ", options_.timeout_ms / 1000.0,
+                      " s: another rank has not made it, or cannot be reached")});
   }
 }
 
@@ -405,7 +453,7 @@ void Group::look_for_stalls() {
   if (options_.collective_ms == 0) return;
   for (const auto& rank : ranks_) {
     // The queue may be asked only while nothing holds its lock for as long as a call of NCCL takes.
-    if (rank->calling.load()) continue;
+    if (rank->calling.load() != 0) continue;
     try {
       if (stalls(*rank))
         abort({-1, concat("a collective of rank ", rank->number, " has not ended ", options_.collective_ms / 1000.0,
@@ -455,23 +503,24 @@ void Group::abort_ranks() noexcept {
   for (const auto& rank : ranks_) {
     const std::unique_lock lock = lock_within(rank->mutex, kStuck);
     // Without the lock, another thread is stuck in NCCL: ending its call is all that is left.
-    if (Comm comm = std::exchange(rank->comm, nullptr); comm != nullptr) library_.ncclCommAbort(comm);
+    for (const Which which : {&Rank::calls, &Rank::comm}) {
+      if (const Comm comm = ((*rank).*which).exchange(nullptr); comm != nullptr) library_.ncclCommAbort(comm);
+    }
   }
 }
 
 void Group::end_ranks() noexcept {
   try {
-    const auto live = [](const auto& rank) { return rank->comm != nullptr; };
+    const auto live = [](const auto& rank) { return rank->comm != nullptr && rank->calls != nullptr; };
     if (failed_.load() || !std::all_of(ranks_.begin(), ranks_.end(), live)) return abort_ranks();
     wait_for_tokens({});
-    for (const auto& rank : ranks_) {
-      if (rank->registered == nullptr) continue;
-      on_device(*rank, {}, [&] { library_.ncclCommWindowDeregister(rank->comm, rank->registered); });
+    end_windows({});
+    for (const Which which : {&Rank::calls, &Rank::comm}) {
+      call_each(which, "ncclCommFinalize", "the end of a mesh", {},
+                [&](Rank&, Comm comm) { return library_.ncclCommFinalize(comm); });
+      for (const auto& rank : ranks_)
+        on_device(*rank, {}, [&] { library_.ncclCommDestroy(((*rank).*which).exchange(nullptr)); });
     }
-    call_each("ncclCommFinalize", "the end of a mesh", {},
-              [&](Rank& rank) { return library_.ncclCommFinalize(rank.comm); });
-    for (const auto& rank : ranks_)
-      on_device(*rank, {}, [&] { library_.ncclCommDestroy(std::exchange(rank->comm, nullptr)); });
   } catch (...) { abort_ranks(); }
 }
 

@@ -114,34 +114,51 @@ class Group : public std::enable_shared_from_this<Group> {
   struct Rank {
     explicit Rank(const Stream& of) : stream(of) {}
     Stream stream;
-    int number = 0;                                                ///< in the group
-    std::mutex mutex;                                              ///< held during calls of NCCL
-    Comm comm = nullptr;                                           ///< null before its creation and after its end
-    std::shared_ptr<Comm> made = std::make_shared<Comm>(nullptr);  ///< where NCCL's thread puts it
+    int number = 0;    ///< in the group
+    std::mutex mutex;  ///< held during calls of NCCL
+    /// Two communicators of the same ranks, null before their creation and after their end. `comm` does not block: it
+    /// is created, split, and takes messages, all of which may wait for other ranks. `calls` is split from it and
+    /// blocks: collectives, which wait for no other rank on the host, are enqueued by the thread that calls them.
+    std::atomic<Comm> comm{nullptr}, calls{nullptr};
+    std::shared_ptr<Comm> made = std::make_shared<Comm>(nullptr);  ///< where NCCL's thread puts `comm`
     runtime::StorageRef token;   ///< every collective writes it: they follow each other on all streams and in graphs
     runtime::StorageRef window;  ///< of two halves: what is read, what is written
     Window registered = nullptr;
     std::shared_ptr<const runtime::Launchable> copy;
-    std::atomic<bool> calling{false};             ///< a collective is on its way to NCCL, with the lock of its stream
+    /// When the call of NCCL began that enqueues a collective now, with the lock of its stream; in ticks of the steady
+    /// clock, 0: there is none.
+    std::atomic<std::chrono::steady_clock::rep> calling{0};
     runtime::Ticket launched;                     ///< the last collective that was not captured; under `mutex`
     std::deque<runtime::Ticket> in_flight;        ///< of the watchdog: collectives that it has seen, none of them ended
     std::chrono::steady_clock::time_point since;  ///< when the one before the first of them had ended
   };
 
+  /// One of the two communicators of a rank.
+  using Which = std::atomic<Comm> Rank::*;
+  static Which which(Collective kind) noexcept;
+  /// Marks a call of NCCL that enqueues a collective while it lives.
+  class Calling;
+
   /// Runs f with the device of the rank's stream current.
   void on_device(Rank& rank, SourceLocation where, std::function<void()> f);
   /// Calls f for each local rank, by its number, as one group of NCCL's if there are several, and waits until NCCL is
-  /// done with all.
-  void as_one(const char* call, const char* label, SourceLocation where, const std::function<Result(std::size_t)>& f);
-  /// The same for functions of NCCL that enqueue nothing: f is called with the rank's device current.
-  void call_each(const char* call, const char* label, SourceLocation where, const std::function<Result(Rank&)>& f);
+  /// done with all. f uses the communicators `which`.
+  void as_one(Which which, const char* call, const char* label, SourceLocation where,
+              const std::function<Result(std::size_t)>& f);
+  /// The same for functions of NCCL that enqueue nothing: f is called with the rank's device current, and gets the
+  /// place of its communicator.
+  void call_each(Which which, const char* call, const char* label, SourceLocation where,
+                 const std::function<Result(Rank&, Comm)>& f);
   Result with_lock(Rank& rank, const std::function<Result()>& f);
   /// Waits until a result is no longer in progress. Throws MeshError if the call failed or the limit has passed.
-  void settle(Rank& rank, Result result, const char* call, const char* label, SourceLocation where);
+  void settle(Rank& rank, Which which, Result result, const char* call, const char* label, SourceLocation where);
   Comm made_by_split(Rank& rank, const std::shared_ptr<Comm>& made, SourceLocation where);
   [[noreturn]] void fail(Rank& rank, Result result, const char* call, const char* label, SourceLocation where);
+  /// Splits the communicators of `parent` into those of this group, or those of this group into their twins.
+  void split_from(Group& parent, int colour, Which into, SourceLocation where);
   void prepare(SourceLocation where);
   void make_windows(SourceLocation where);
+  void end_windows(SourceLocation where);
   /// True if `mine` is true on all members.
   bool all_agree(bool mine, SourceLocation where);
   void wait_for_tokens(SourceLocation where);
@@ -156,6 +173,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void end_ranks() noexcept;
   void watch();
   void look_for_errors();
+  void look_for_stuck_calls();
   void look_for_stalls();
   /// Whether the first collective of the rank that has not ended has been there for longer than the limit.
   bool stalls(Rank& rank);
@@ -175,6 +193,19 @@ class Group : public std::enable_shared_from_this<Group> {
   std::optional<GroupFailure> failure_;
   bool stopping_ = false;
   std::thread watchdog_;
+};
+
+class Group::Calling {
+ public:
+  explicit Calling(Rank& rank) : since_(rank.calling) {
+    since_.store(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  ~Calling() { since_.store(0); }
+  Calling(const Calling&) = delete;
+  Calling& operator=(const Calling&) = delete;
+
+ private:
+  std::atomic<std::chrono::steady_clock::rep>& since_;
 };
 
 }  // namespace tessera::mesh::nccl

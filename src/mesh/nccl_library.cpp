@@ -42,6 +42,9 @@ constexpr const char* kFix =
 std::string load(Library& library, const std::string& path) {
   // Multicast memory (NVLink SHARP) cannot be mapped on all systems that report it, and a failure to map it is fatal.
   setenv("NCCL_NVLS_ENABLE", "0", 0);
+  // All ranks are connected when a communicator is made. Otherwise NCCL connects them in the first call that needs it,
+  // and a collective could wait there for another rank, on the host.
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: NCCL's threads live in it
   if (handle == nullptr) {
     const char* const reason = dlerror();

@@ -59,7 +59,7 @@ struct Config {
   std::size_t size;
   unsigned magic = kMagic;
   unsigned version;
-  int blocking = 0;
+  int blocking = 0;  ///< 1: calls return when they are done, and NCCL starts no thread for them
   int cga_cluster_size = kUndefined;
   int min_ctas = kUndefined;
   int max_ctas = kUndefined;

@@ -28,11 +28,11 @@ struct Config {
   const char* name;
   int collnet, policy, shrink, nvls, channels, centric, graphs, contexts;
 };
-bool is_right(const Config& config) {
+bool is_right(const Config& config, bool may_block) {
   constexpr int kUndefined = INT_MIN;
   return config.magic == 0xcafebeef && config.size == sizeof(Config) && config.version == 22900 &&
-         config.blocking == 0 && config.net == nullptr && config.graphs == 1 && config.contexts == kUndefined &&
-         config.share == kUndefined;
+         (config.blocking == 0 || (may_block && config.blocking == 1)) && config.net == nullptr && config.graphs == 1 &&
+         config.contexts == kUndefined && config.share == kUndefined;
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ int ncclCommInitRankConfig(Comm** made, int ranks, Id id, int rank, Config* conf
   *made = nullptr;
   const int entered = library.enter("ncclCommInitRankConfig", nullptr);
   if (entered != kSuccess && entered != kInProgress) return entered;
-  if (!is_right(*config)) library.violate("a configuration that is not that of a communicator without blocking");
+  if (!is_right(*config, false)) library.violate("a configuration that is not that of a communicator without blocking");
   const std::string key(id.internal);
   auto& group = library.groups[key];
   if (group == nullptr) group = std::make_shared<Group>();
@@ -78,9 +78,10 @@ int ncclCommInitRankConfig(Comm** made, int ranks, Id id, int rank, Config* conf
 int ncclCommSplit(Comm* comm, int colour, int key, Comm** made, Config* config) {
   const std::lock_guard lock(library.mutex);
   if (const int entered = library.enter("ncclCommSplit", comm); entered != kSuccess) return entered;
-  if (config == nullptr || !is_right(*config)) library.violate("a split without a configuration");
+  if (config == nullptr || !is_right(*config, true)) library.violate("a split without a configuration");
   comm->splitting = true;
-  comm->split = {colour, key, made};
+  if (comm->blocking) library.violate("a split of a communicator that blocks");
+  comm->split = {colour, key, made, config->blocking != 0};
   if (++comm->group->splits == comm->group->size) library.finish_split(*comm->group);
   return kInProgress;
 }
@@ -100,8 +101,7 @@ int ncclCommFinalize(Comm* comm) {
   if (comm->in_flight != 0) library.violate("a communicator is finalized while its work is in flight");
   if (!comm->windows.empty()) library.violate("a communicator ends before its windows");
   comm->finalized = true;
-  comm->polls = kPolls;
-  return kInProgress;
+  return library.done(comm);
 }
 int ncclCommDestroy(Comm* comm) {
   const std::lock_guard lock(library.mutex);
@@ -152,15 +152,23 @@ int ncclGroupEnd() {
     return kInvalidUsage;
   }
   if (--depth > 0) return kSuccess;
+  int result = kSuccess;
   {
     const std::lock_guard lock(library.mutex);
-    for (const Pending& one : pending) {
+    const std::vector<Pending> calls = std::exchange(pending, {});
+    for (const Pending& one : calls) {
       one.run();
-      one.comm->polls = kPolls;
+      result = library.done(one.comm);
+      if (one.comm->blocking != calls.front().comm->blocking)
+        library.violate("a group of communicators that block and others");
     }
-    pending.clear();
+    const bool blocking = !calls.empty() && calls.front().comm->blocking;
+    for (const Pending& one : calls) {
+      if (blocking && library.comms.count(one.comm) != 0 && one.comm->hangs)
+        result = library.block(one.comm, [] { return false; });
+    }
   }
-  return flush(kInProgress);
+  return flush(result);
 }
 int ncclAllReduce(const void* in, void* out, std::size_t count, int type, int operation, Comm* comm, void* stream) {
   const std::size_t bytes = count * size_of_type(type);
@@ -241,6 +249,7 @@ int ncclCommWindowRegister(Comm* comm, void* memory, std::size_t bytes, void** m
     for (Comm* member : comm->group->members) member->registering = false;
     comm->group->registering = 0;
   }
+  if (comm->blocking) return library.block(comm, [comm] { return !comm->registering; });
   comm->polls = kPolls;  // the result does not say so
   return kSuccess;
 }

@@ -35,6 +35,8 @@ class Nccl {
   virtual void support_windows(bool on) = 0;
   virtual int calls() const = 0;
   virtual int aborts() const = 0;
+  /// Collectives and messages of communicators that block.
+  virtual int calls_that_blocked() const = 0;
   /// Collectives whose operands were in registered windows on all ranks.
   virtual int in_windows() const = 0;
   /// Empty if nothing was misused.

@@ -3,6 +3,7 @@
 #include "mesh/fake_nccl.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <climits>
 #include <cstdint>
 #include <cstdio>
@@ -11,12 +12,13 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
 namespace tessera::mesh::fake {
 
-constexpr int kSuccess = 0, kInvalidArgument = 4, kInvalidUsage = 5, kInProgress = 7;
+constexpr int kSuccess = 0, kInternalError = 3, kInvalidArgument = 4, kInvalidUsage = 5, kInProgress = 7;
 constexpr int kPolls = 3;  // how often a communicator is in progress after a call
 
 struct Comm;
@@ -38,6 +40,7 @@ struct Group {
 struct Splitting {
   int colour = 0, key = 0;
   Comm** made = nullptr;
+  bool blocking = false;
   Comm* comm = nullptr;  ///< appears in `made` after so many polls of the parent
   int polls = 0;
 };
@@ -45,6 +48,7 @@ struct Comm {
   std::shared_ptr<Group> group;
   int rank = 0, device = 0;
   int polls = 0;
+  bool blocking = false;
   bool hangs = false, finalized = false, splitting = false, registering = false;
   int in_flight = 0;
   int collectives = 0;
@@ -88,7 +92,7 @@ class Library final : public Nccl {
     const std::lock_guard lock(mutex);
     comms.clear(), groups.clear(), memory.clear();
     this->driver = driver;
-    calls_ = aborts_ = in_windows_ = 0;
+    calls_ = aborts_ = in_windows_ = calls_that_blocked_ = 0;
     fail_ = hang_ = -1;
     happened = false;
     windows_supported = true;
@@ -111,6 +115,7 @@ class Library final : public Nccl {
   void support_windows(bool on) override { windows_supported = on; }
   int calls() const override { return calls_; }
   int aborts() const override { return aborts_; }
+  int calls_that_blocked() const override { return calls_that_blocked_; }
   int in_windows() const override { return in_windows_; }
   std::string violation() const override {
     const std::lock_guard lock(mutex);
@@ -144,9 +149,29 @@ class Library final : public Nccl {
     if (hang_ >= 0 && hang_-- == 0) {
       happened = true;
       if (comm != nullptr) comm->hangs = true;
-      return kInProgress;
+      if (comm == nullptr || !comm->blocking) return kInProgress;
+      if (depth == 0) return block(comm, [] { return false; });
+      pending.push_back({comm, [] {}});
+      return kInProgress;  // the end of the group hangs
     }
     return kSuccess;
+  }
+  /// A call of a communicator that blocks waits here without the lock, which the thread holds once, until `done()` or
+  /// the communicator is aborted.
+  template <class F>
+  int block(Comm* comm, const F& done) {
+    while (comms.count(comm) != 0 && !done()) {
+      mutex.unlock();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      mutex.lock();
+    }
+    return comms.count(comm) != 0 ? kSuccess : kInternalError;
+  }
+  /// The result of a call that enqueues or changes something.
+  int done(Comm* comm) {
+    if (comm->blocking) return kSuccess;
+    comm->polls = kPolls;
+    return kInProgress;
   }
   bool owns(const void* m) const { return memory.count(reinterpret_cast<std::uintptr_t>(m)) != 0; }
   bool in_window(const Comm& comm, const void* m, std::size_t bytes) const {
@@ -197,13 +222,13 @@ class Library final : public Nccl {
   }
   /// Now, or at the end of the thread's group.
   int call(Comm* comm, std::function<void()> f) {
+    if (comm->blocking) ++calls_that_blocked_;
     if (depth > 0) {
       pending.push_back({comm, std::move(f)});
       return kSuccess;
     }
     f();
-    comm->polls = kPolls;
-    return kInProgress;
+    return done(comm);
   }
 
   std::vector<std::byte> sum(const Op& op, int type, int operation) {
@@ -264,6 +289,7 @@ class Library final : public Nccl {
       made->complete = true;
       for (std::size_t i = 0; i < members.size(); ++i) {
         Comm* const c = new_comm(made, static_cast<int>(i), members[i]->device);
+        c->blocking = members[i]->split.blocking;
         members[i]->split.comm = c;
         members[i]->split.polls = kPolls;
         members[i]->splitting = false;
@@ -295,7 +321,7 @@ class Library final : public Nccl {
   std::map<std::string, std::shared_ptr<Group>> groups;
   std::set<std::uintptr_t> memory;
   std::map<int, int> broken;
-  int ids = 0, calls_ = 0, aborts_ = 0, in_windows_ = 0;
+  int ids = 0, calls_ = 0, aborts_ = 0, in_windows_ = 0, calls_that_blocked_ = 0;
   int fail_ = -1, fail_result = 0, hang_ = -1;
   bool happened = false, windows_supported = true;
   std::string violation_;

@@ -49,9 +49,10 @@ TEST(NcclLibrary, TheVariableIsTheOnlyCandidate) {
   EXPECT_EQ(nccl::candidates().front(), "libnccl.so.2");
 }
 
-TEST(NcclLibrary, MulticastIsOffUnlessTheUserSetsIt) {
+TEST(NcclLibrary, MulticastAndLateConnectionsAreOffUnlessTheUserSetsThem) {
   nccl::open_library(library_path("fake_nccl"));
   EXPECT_STREQ(std::getenv("NCCL_NVLS_ENABLE"), "0");
+  EXPECT_STREQ(std::getenv("NCCL_RUNTIME_CONNECT"), "0");
 }
 
 /// A library is told no more than it knows: the fields end where those of 2.27 do.
@@ -379,22 +380,26 @@ TEST(NcclCommunicator, EveryFailingCallEndsTheGroup) {
   }
 }
 
+/// Calls that do not block are polled; those that block are ended by the watchdog.
 TEST(NcclCommunicator, EveryHangingCallEndsTheGroup) {
-  for (int k = 0;; ++k) {
-    SCOPED_TRACE("call " + std::to_string(k));
-    NcclRig rig(1);
-    rig.fake.hang_at(k);
-    const std::string error = scenario(rig, 1, {.timeout_ms = 60, .window_bytes = 4096, .window_of_one_rank = true});
-    const bool happened = rig.fake.fault_happened();
-    rig.stop();
-    EXPECT_EQ(rig.fake.leaks(), "");
-    if (!happened) {
-      EXPECT_EQ(error, "ok");
-      break;
-    }
-    ASSERT_LT(k, 100);
-    if (error != "ok") {
-      EXPECT_THAT(error, testing::AnyOf(HasSubstr("did not end within 0.06 s"), HasSubstr("fake error")));
+  for (const int locals : {1, 2}) {
+    for (int k = 0;; ++k) {
+      SCOPED_TRACE(std::to_string(locals) + " ranks, call " + std::to_string(k));
+      NcclRig rig(locals);
+      rig.fake.hang_at(k);
+      const std::string error =
+          scenario(rig, locals, {.timeout_ms = 60, .window_bytes = 4096, .window_of_one_rank = true});
+      const bool happened = rig.fake.fault_happened();
+      rig.stop();
+      EXPECT_EQ(rig.fake.leaks(), "");
+      if (!happened) {
+        EXPECT_EQ(error, "ok");
+        break;
+      }
+      ASSERT_LT(k, 100);
+      if (error != "ok") {
+        EXPECT_THAT(error, testing::AnyOf(HasSubstr("did not end within 0.06 s"), HasSubstr("fake error")));
+      }
     }
   }
 }
@@ -431,6 +436,33 @@ TEST(NcclCommunicator, TheWatchdogFindsErrorsOfOtherRanks) {
   EXPECT_THAT(error_of([&] { m.all[1]->enqueue(call); }), HasSubstr("NCCL reports for rank 1"));
 }
 
+/// What may wait for another rank on the host (here a message to one that does not take it) does not block the thread
+/// in NCCL; a collective does not cost a thread of NCCL's.
+TEST(NcclCommunicator, OnlyCollectivesBlock) {
+  NcclRig rig(2);
+  {
+    Members m(rig, 2, 1);
+    const int before = rig.fake.calls_that_blocked();
+    const auto x = rig.make(0, values_of(0, 4)), y = rig.make(1, values_of(1, 4));
+    EXPECT_EQ(m.run(m.all, call_of(Collective::AllReduce, ElementType::f32, 4), {x, y}, {x, y}), "ok");
+    EXPECT_EQ(rig.fake.calls_that_blocked(), before + 2);
+    EXPECT_EQ(in_threads(2,
+                         [&](int r) {
+                           const auto kind = r == 0 ? Collective::Send : Collective::Receive;
+                           CollectiveCall call = call_of(kind, ElementType::f32, 4, 1 - r);
+                           const auto n = static_cast<std::size_t>(r);
+                           const std::vector<RankOperands> operands{
+                               {m.streams[n], r == 0 ? x : nullptr, 0, r == 1 ? y : nullptr, 0}};
+                           call.ranks = operands;
+                           m.all[n]->enqueue(call);
+                         }),
+              "ok");
+    EXPECT_EQ(rig.fake.calls_that_blocked(), before + 2);
+  }
+  rig.stop();
+  EXPECT_EQ(rig.fake.violation() + rig.driver().violation() + rig.fake.leaks(), "");
+}
+
 /// Rank 1 does not call: the kernel of rank 0 waits until another thread aborts the group.
 TEST(NcclCommunicator, AnAbortEndsWorkInFlight) {
   NcclRig rig(2);
@@ -451,7 +483,7 @@ TEST(NcclCommunicator, AnAbortEndsWorkInFlight) {
   }
   rig.stop();
   EXPECT_EQ(rig.fake.leaks(), "");
-  EXPECT_EQ(rig.fake.aborts(), 2);
+  EXPECT_EQ(rig.fake.aborts(), 4) << "two communicators of each rank";
 }
 
 CollectiveCall all_reduce_of(const std::vector<RankOperands>& operands) {

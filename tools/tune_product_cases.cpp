@@ -87,14 +87,15 @@ TuningReport tune_linear(const measure::Args& args, TuneOptions o) {
 
 constexpr const char* kBlockScaledHints = "warps=4,8 occupancy=1,2,3,4";
 
-template <int BM, int BN, int S>
+template <int BM, int BN, int S, bool Behind>
 const char* block_scaled_name() {
-  static const std::string name = concat(BM, "x", BN, ", ", S, S == 1 ? " block" : " blocks");
+  static const std::string name = concat(BM, "x", BN, ", ", S, S == 1 ? " block" : " blocks", Behind ? ", behind" : "");
   return name.c_str();
 }
-template <int BM, int BN, int S>
+template <int BM, int BN, int S = 1, bool Behind = false>
 auto block_scaled_candidate() {
-  return candidate<block_scaled_tiles<epilogues::Plain, bf16, f8e4m3, BM, BN, S>>(block_scaled_name<BM, BN, S>());
+  return candidate<block_scaled_tiles<epilogues::Plain, bf16, f8e4m3, BM, BN, S, Behind>>(
+      block_scaled_name<BM, BN, S, Behind>());
 }
 /// Tiles, and the blocks of 128 elements of a step.
 TuningReport tune_block_scaled(const measure::Args& args, TuneOptions o) {
@@ -104,12 +105,12 @@ TuningReport tune_block_scaled(const measure::Args& args, TuneOptions o) {
   const auto x_scale = tune_input<f32>(o, Dims<2>(m, blocks), 3),
              w_scale = tune_input<f32>(o, Dims<2>(ceil_div(n, std::int64_t{kScaleBlock}), blocks), 4);
   auto y = empty<bf16>(Dims<2>(m, n)).sync();
-  const auto tiles = space(
-      "block_scaled", kBlockScaledHints, block_scaled_candidate<64, 64, 1>(), block_scaled_candidate<64, 64, 2>(),
-      block_scaled_candidate<64, 64, 4>(), block_scaled_candidate<64, 128, 1>(), block_scaled_candidate<64, 128, 2>(),
-      block_scaled_candidate<64, 128, 4>(), block_scaled_candidate<128, 64, 1>(), block_scaled_candidate<128, 64, 2>(),
-      block_scaled_candidate<128, 64, 4>(), block_scaled_candidate<128, 128, 1>(),
-      block_scaled_candidate<128, 128, 2>(), block_scaled_candidate<128, 128, 4>());
+  const auto tiles =
+      space("block_scaled", kBlockScaledHints, block_scaled_candidate<64, 64>(), block_scaled_candidate<64, 64, 2>(),
+            block_scaled_candidate<64, 128>(), block_scaled_candidate<128, 64>(), block_scaled_candidate<128, 128>(),
+            block_scaled_candidate<128, 128, 2>(), block_scaled_candidate<64, 64, 1, true>(),
+            block_scaled_candidate<64, 128, 1, true>(), block_scaled_candidate<128, 64, 1, true>(),
+            block_scaled_candidate<128, 128, 1, true>());
   return tune(tiles, o, mut(y), x, x_scale, w, w_scale);
 }
 

@@ -20,6 +20,8 @@ inline constexpr int kScaleBlock = 128;
 inline constexpr int kBlockScaledTile = 64;
 /// Blocks of 128 elements along k of a step. More of them share the loads of their scales and take more registers.
 inline constexpr int kBlockScaledSteps = 1;
+/// Whether a step adds the product of the step before, beside which its own is computed.
+inline constexpr bool kBlockScaledBehind = false;
 
 /// Rows: with one scale together, or (Rows == 1) R of them with one each.
 template <class Q, class T, int R, int Rows>
@@ -38,8 +40,9 @@ void quantize_block(Mut<Q, R, kScaleBlock> q, Mut<f32, R / Rows, 1> scale, In<T,
   }
 }
 
-/// S: blocks of 128 elements along k in each step of the loop, whose scales are loaded together.
-template <class E, class U, class Q, int BM, int BN, int S, class... P>
+/// S: blocks of 128 elements along k in each step of the loop, whose scales are loaded together. Behind (with S == 1):
+/// a product is scaled and added while the next one is computed, which takes registers for one more product.
+template <class E, class U, class Q, int BM, int BN, int S, bool Behind, class... P>
 void block_scaled_tiles(MutTiles<U, BM, BN> y, In<Q, dyn, dyn> x, In<f32, dyn, dyn> x_scale, In<Q, dyn, dyn> w,
                         In<f32, dyn, dyn> w_scale, P... operands) {
   static_assert(kScaleBlock % BN == 0, "the rows of w of a tile share their scales");
@@ -54,7 +57,18 @@ void block_scaled_tiles(MutTiles<U, BM, BN> y, In<Q, dyn, dyn> x, In<f32, dyn, d
     const auto product = [&](const auto& block) {
       return multiply<Q>(X.load(i, block), transpose(W.load(j, block)), zeros<f32, BM, BN>());
     };
-    if constexpr (S == 1) {
+    if constexpr (Behind) {
+      static_assert(S == 1);
+      auto part = zeros<f32, BM, BN>();
+      auto factor = zeros<f32, BM, 1>();
+      for (auto k : range(X.count(1))) {
+        auto next = product(k);
+        acc = acc + part * factor;
+        factor = XS.load(i, k) * scale(k);
+        part = next;
+      }
+      acc = acc + part * factor;
+    } else if constexpr (S == 1) {
       for (auto k : range(X.count(1))) {
         auto part = product(k);
         acc = acc + part * (XS.load(i, k) * scale(k));
@@ -105,8 +119,8 @@ Op<Tensor<U, 2>> block_scaled_linear(const X& x, const XS& x_scale, const W& w, 
   check_epilogue(epilogue, "block_scaled_linear", Dims<2>({m, n}, where), where);
   return std::apply(
       [&](const auto&... p) {
-        return kernel<
-            block_scaled_tiles<E, U, Q, kBlockScaledTile, kBlockScaledTile, kBlockScaledSteps, epilogue_param<P>...>>(
+        return kernel<block_scaled_tiles<E, U, Q, kBlockScaledTile, kBlockScaledTile, kBlockScaledSteps,
+                                         kBlockScaledBehind, epilogue_param<P>...>>(
             empty<U>(Dims<2>({m, n}, where), where), x.view(where), x_scale.view(where), w.view(where),
             w_scale.view(where), p..., where);
       },

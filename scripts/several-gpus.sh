@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What needs several GPUs: the tests of meshes, all-reduce by size compared with torch.distributed, Mortar by number of devices,
-# a server, and a model in several processes, of which one is killed.
+# a server, and a model in several processes, of which one is killed or stopped.
 #
 #   scripts/several-gpus.sh [options]
 #
@@ -176,10 +176,9 @@ in_processes() {
   wait "${all[@]}"
 }
 
-# In the exact mode, several processes give the text of one device. A server of several processes answers; when the process of its last
-# rank is killed in the middle of an answer, that answer ends with an error, and all others with 1.
+# In the exact mode, several processes give the text of one device; a server of several processes ends when one of them does.
 do_processes() {
-  local model n code=0 one begin pid port=$((20000 + RANDOM % 20000)) words
+  local model n code=0 one words
   if [ "$device" = cpu ] && ! command -v mpirun >/dev/null; then echo "skipped: no mpirun" >"$out/processes.txt"; return 0; fi
   words=(--exact --prompt-ids "5,9,14,3,8,20" --max-tokens 40 --ignore-eos --temperature 1 --seed 7 --logprobs 3 --max-context 256 --quiet)
   for model in dense-tied moe; do
@@ -193,20 +192,31 @@ do_processes() {
       fi
     done
   done
-  n=2
   rm -rf "$out/long" && cp -r "$small/dense-tied" "$out/long" || return 1
   sed -i 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 32768/' "$out/long/config.json"
-  in_processes $n serve "$out/long" --tensor-parallel $n --port $port --max-context 32768 --quiet >"$out/processes-serve.txt" 2>&1 &
+  end_a_rank KILL || code=1
+  end_a_rank STOP || code=1
+  return $code
+}
+# A server of two processes answers, and the signal reaches the process of the last rank in the middle of an answer: the answer ends
+# with an error, and the other process with 1. A stopped process ends only when this function kills it.
+end_a_rank() {
+  local signal=$1 n=2 port=$((20000 + RANDOM % 20000)) code=0 begin pid last
+  rm -f "$out/processes-answer.txt"
+  in_processes $n serve "$out/long" --tensor-parallel $n --port $port --max-context 32768 --quiet >"$out/processes-serve-$signal.txt" 2>&1 &
   pid=$!
   for _ in $(seq 600); do curl -sf -o /dev/null "http://127.0.0.1:$port/ready" && break; sleep 0.2; done
   curl -sN "http://127.0.0.1:$port/v1/completions" -H 'Content-Type: application/json' \
     -d '{"prompt": [5, 9, 14], "max_tokens": 30000, "ignore_eos": true, "stream": true}' >"$out/processes-answer.txt" &
   for _ in $(seq 500); do [ -s "$out/processes-answer.txt" ] && break; sleep 0.02; done
+  last=$(rank_of_server $((n - 1)) $port) || return 1
   begin=$(date +%s%N)
-  kill -KILL "$(rank_of_server $((n - 1)) $port)" || code=1
+  kill -"$signal" "$last"
+  for _ in $(seq 1200); do grep -q "^0 " "$out/ranks.txt" && break; sleep 0.1; done
+  echo "SIG$signal: $((($(date +%s%N) - begin) / 1000000)) ms until rank 0 has ended" | tee -a "$out/processes.txt"
+  [ "$signal" = KILL ] || kill -KILL "$last" || code=1
   wait $pid
-  echo "ms from the end of a process to the end of all: $((($(date +%s%N) - begin) / 1000000)); exit codes by rank: $(sort "$out/ranks.txt" | tr '\n' ' ')" |
-    tee -a "$out/processes.txt"
+  echo "exit codes by rank: $(sort "$out/ranks.txt" | tr '\n' ' ')" | tee -a "$out/processes.txt"
   grep -q '"error"' "$out/processes-answer.txt" || { echo "the answer ends without an error" >>"$out/processes.txt" && code=1; }
   [ "$(sort "$out/ranks.txt" | tr '\n' ' ')" = "0 1 1 137 " ] || code=1
   return $code

@@ -31,6 +31,8 @@ constexpr int kMostLatency = 6;
 // With more the assembler splits the loop of the loads and gains no further step.
 constexpr int kClusterLatency = 4;
 constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37 gives 4 steps for latency 6, 5 for 7
+// Where the loop loads other tiles, too: with fewer it gives the operands one step (bench/notes/serving.md).
+constexpr int kStepsAskedBeside = 4;
 constexpr std::int64_t kFewestSteps = 3;   // where fewer would fit, the assembler stores tiles in several parts instead
 constexpr int kReservedShared = 1024;      // bytes of each CTA, by CUDA
 constexpr int kStepsThroughRegisters = 2;  // the one that is multiplied and the next
@@ -308,6 +310,11 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
   const bool one_each = m.sm == kWarpgroupProducts && !facts.is_persistent;
   // Steps that fit into a CTA's share of shared memory; for a CTA alone on its SM the largest latency that pays.
   const std::int64_t steps = std::int64_t{m.shared_kib} * 1024 / c.occupancy / load.bytes;
+  if (!chained && c.occupancy > 1 && load.kept_twice && load.loads_others && steps >= kFewestSteps &&
+      steps < kMostLatency) {
+    c.latency = static_cast<int>(std::clamp<std::int64_t>(steps + kStepsAskedBeside, 2, kDeepestLatency));
+    return c;
+  }
   c.latency = chained && thin    ? static_cast<int>(std::clamp<std::int64_t>(steps, 2, kMostLatency))
               : chained          ? 2
               : c.ctas > 1       ? kClusterLatency

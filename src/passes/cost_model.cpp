@@ -53,6 +53,14 @@ std::int64_t live_accumulators(const ir::Block& body,
   return live;
 }
 
+/// Whether the body of a loop, without those inside it, loads tiles that are not `counted`.
+bool loads_tiles_beside(const ir::Block& body, const std::unordered_set<const ir::Operation*>& counted) {
+  return std::any_of(body.begin(), body.end(), [&](const ir::Operation& op) {
+    const bool loads = op.op() == ir::Op::LoadViewTko || op.op() == ir::Op::LoadPtrTko;
+    return loads && op.result(0).type().num_elements() > 1 && !counted.contains(&op);
+  });
+}
+
 }  // namespace
 
 const Machine& machine_of(int sm) {
@@ -110,6 +118,7 @@ StepLoad step_load(const analysis::KernelFacts& facts) {
       const bool in_place = p.op->has_attr(ir::AttrName::fast_acc) && !p.op->operand(2).def();
       l.kept_twice = l.kept_twice || (eight_bit && !in_place);
     }
+    l.loads_others = first.loop != nullptr && loads_tiles_beside(first.loop->region(0), counted);
     l.accumulators = live_accumulators(first.loop ? first.loop->region(0) : first.op->function()->body(), own);
     if (l.accumulators > most.accumulators) most = l;
   }

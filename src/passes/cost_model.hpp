@@ -36,8 +36,9 @@ struct StepLoad {
   std::int64_t rows = 0;        ///< of the results
   std::int64_t left_bytes = 0;  ///< of `bytes`: the left operands, which the CTAs of a cluster divide
   int products = 0;
-  bool kept_twice =
-      false;  ///< 8-bit float products need a second copy: not fast accumulation, or scaled before they are added
+  /// 8-bit float products need a second copy: not fast accumulation, or scaled before they are added
+  bool kept_twice = false;
+  bool loads_others = false;  ///< the loop also loads tiles that no product takes: scales, tables
 };
 StepLoad step_load(const analysis::KernelFacts&);
 

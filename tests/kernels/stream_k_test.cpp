@@ -57,5 +57,33 @@ TEST(BlockScaled, ActivationsByRowsWeightsBySquares) {
   }
 }
 
+/// Every form adds the products of blocks in their order: not a bit depends on the tile.
+TEST(BlockScaled, EveryFormGivesTheSameBits) {
+  for (const auto& [m, n, k] : {std::tuple{70, 200, 700}, {3, 128, 128}, {130, 5, 1000}}) {
+    const auto x = random_tensor<bf16>({m, k}, 4, 5), w = random_tensor<bf16>({n, k}, 5, 0.1);
+    const auto [qx, sx] = quantize_blocks<f8e4m3, 1>(x).sync();
+    const auto [qw, sw] = quantize_blocks<f8e4m3, 128>(w).sync();
+    const auto expected = doubles(block_scaled_linear<f32>(qx, sx, qw, sw).sync());
+    const auto computed = [&, m = m, n = n]<int BM, int BN, int S, bool Behind>() {
+      return doubles(kernel<block_scaled_tiles<epilogues::Plain, f32, f8e4m3, BM, BN, S, Behind>>(
+                         empty<f32>(Dims<2>(m, n)), qx.view(), sx.view(), qw.view(), sw.view())
+                         .sync());
+    };
+    EXPECT_EQ((computed.template operator()<64, 64, 1, true>()), expected);
+    EXPECT_EQ((computed.template operator()<64, 128, 1, false>()), expected);
+    EXPECT_EQ((computed.template operator()<64, 128, 1, true>()), expected);
+    EXPECT_EQ((computed.template operator()<128, 128, 2, false>()), expected);
+  }
+}
+
+TEST(BlockScaled, TheLargerTileIsTakenWhereEverySmHasOne) {
+  const Target h200{true, 132};
+  EXPECT_EQ(block_scaled_heuristic(448, 4096, h200), 1);
+  EXPECT_EQ(block_scaled_heuristic(256, 4096, h200), 0) << "128 tiles";
+  EXPECT_EQ(block_scaled_heuristic(1, 17000, h200), 1) << "133 tiles";
+  EXPECT_EQ(block_scaled_heuristic(4096, 4096, {true, 132, false}), 0) << "tensor cores that read registers";
+  EXPECT_EQ(block_scaled_heuristic(4096, 4096, {}), 0);
+}
+
 }  // namespace
 }  // namespace tessera::kernels

@@ -27,6 +27,24 @@ void product(MutTiles<f32, 128, 128> c, In<bf16, dyn, dyn> a, In<bf16, dyn, dyn>
   }
 }
 
+/// Products of 8-bit floats that are scaled before they are added, with a scale of each row if Scaled.
+template <bool Scaled, int BK>
+void scaled(MutTiles<bf16, 64, 128> c, In<f8e4m3, dyn, dyn> a, In<f8e4m3, dyn, dyn> b, In<f32, dyn, dyn> scale) {
+  auto A = a.tiles(shape<64, BK>);
+  auto B = b.tiles(shape<BK, 128>);
+  auto S = scale.tiles(shape<64, 1>);
+  for (auto out : c) {
+    auto [i, j] = out.index();
+    auto acc = zeros<f32, 64, 128>();
+    for (auto k : range(A.count(1))) {
+      auto part = mma(A.load(i, k), B.load(k, j), zeros<f32, 64, 128>());
+      if constexpr (Scaled) part = part * S.load(i, k);
+      acc = acc + part;
+    }
+    out.store(cast<bf16>(acc));
+  }
+}
+
 /// Few operations for each byte: 24 KB a step, and tiles of 32 KB to store.
 void thin(MutTiles<f32, 64, 128> c, In<f32, dyn, dyn> a, In<f32, dyn, dyn> b) {
   auto A = a.tiles(shape<64, 32>);
@@ -109,6 +127,18 @@ TEST(PersistentHints, OccupancyAndLatencyCanBeBounded) {
   EXPECT_EQ(beyond, free) << "a bound is no request";
   EXPECT_THROW(chosen<&thin>(matrices, "max_occupancy=0"), CompileError);
   EXPECT_THROW(chosen<&thin>(matrices, "max_latency=11"), CompileError);
+}
+
+/// The assembler divides the steps that are asked for among all loads of the loop.
+TEST(PersistentHints, MoreStepsAreAskedForWhereALoopLoadsOtherTiles) {
+  const auto latency = []<bool Scaled, int BK>() {
+    const auto wide = [](std::int64_t rows, std::int64_t columns) { return std::vector<std::int64_t>{rows, columns}; };
+    return chosen<&scaled<Scaled, BK>>({wide(4096, 4096), wide(4096, 4096), wide(4096, 4096), wide(4096, 32)}).latency;
+  };
+  EXPECT_EQ((latency.operator()<false, 128>()), 4) << "four steps fit";
+  EXPECT_EQ((latency.operator()<true, 128>()), 8);
+  EXPECT_EQ((latency.operator()<true, 64>()), 6) << "nine fit";
+  EXPECT_EQ((latency.operator()<true, 256>()), 2) << "two fit";
 }
 
 }  // namespace THIS_FILE

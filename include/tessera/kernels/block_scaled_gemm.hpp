@@ -15,13 +15,22 @@ namespace tessera::kernels {
 
 inline constexpr int kScaleBlock = 128;
 
-/// Rows of x and of w of a tile of block_scaled_linear: of nine forms the fastest for 32 to 2048 rows, because the sums
-/// of 128 products and those that they are added to are both in registers (bench/notes/serving.md).
-inline constexpr int kBlockScaledTile = 64;
-/// Blocks of 128 elements along k of a step. More of them share the loads of their scales and take more registers.
-inline constexpr int kBlockScaledSteps = 1;
-/// Whether a step adds the product of the step before, beside which its own is computed.
-inline constexpr bool kBlockScaledBehind = false;
+/// A tile of block_scaled_linear.
+struct BlockScaledTile {
+  int m, n;     ///< rows of x and of w
+  bool behind;  ///< a step adds the product of the step before, beside which its own is computed
+};
+/// How they were measured: bench/notes/serving.md.
+inline constexpr BlockScaledTile kBlockScaledTiles[] = {{64, 64, false}, {64, 128, true}};
+/// The larger tile reads a quarter less and has a product in flight while it adds the one before; it pays as soon as
+/// there is one for each SM. Where tensor cores read registers instead of shared memory (sm_80, sm_120), it spills.
+inline int block_scaled_heuristic(std::int64_t m, std::int64_t n, const Target& target) {
+  constexpr BlockScaledTile t = kBlockScaledTiles[1];
+  return target.gpu && target.clusters &&
+                 ceil_div(m, std::int64_t{t.m}) * ceil_div(n, std::int64_t{t.n}) >= target.num_sms
+             ? 1
+             : 0;
+}
 
 /// Rows: with one scale together, or (Rows == 1) R of them with one each.
 template <class Q, class T, int R, int Rows>
@@ -117,14 +126,16 @@ Op<Tensor<U, 2>> block_scaled_linear(const X& x, const XS& x_scale, const W& w, 
   expect_shape(w_scale.dims(where) == Dims<2>({ceil_div(n, std::int64_t{kScaleBlock}), steps}, where),
                "block_scaled_linear", "w_scale", w_scale, "one for each 128 rows and 128 columns of w", where);
   check_epilogue(epilogue, "block_scaled_linear", Dims<2>({m, n}, where), where);
-  return std::apply(
-      [&](const auto&... p) {
-        return kernel<block_scaled_tiles<E, U, Q, kBlockScaledTile, kBlockScaledTile, kBlockScaledSteps,
-                                         kBlockScaledBehind, epilogue_param<P>...>>(
-            empty<U>(Dims<2>({m, n}, where), where), x.view(where), x_scale.view(where), w.view(where),
-            w_scale.view(where), p..., where);
-      },
-      epilogue.operands);
+  return with_constant<2>(block_scaled_heuristic(m, n, target_of(x.device(where))), [&](auto row) {
+    constexpr BlockScaledTile t = kBlockScaledTiles[row];
+    return std::apply(
+        [&](const auto&... p) {
+          return kernel<block_scaled_tiles<E, U, Q, t.m, t.n, 1, t.behind, epilogue_param<P>...>>(
+              empty<U>(Dims<2>({m, n}, where), where), x.view(where), x_scale.view(where), w.view(where),
+              w_scale.view(where), p..., where);
+        },
+        epilogue.operands);
+  });
 }
 
 }  // namespace tessera::kernels

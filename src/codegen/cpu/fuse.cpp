@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "codegen/cpu/absorb.hpp"
 #include "codegen/cpu/strip_instr.hpp"
 
 namespace tessera::cpu {
@@ -250,6 +251,7 @@ class Fuser {
       }
       if (!step.in_strip) strip->accesses.push_back({e->dst.buffer, true});
       if (store != nullptr && store->src.buffer == e->dst.buffer) strip->stored = strip->steps.size();
+      step.choose_loop();
       strip->steps.push_back(step);
     }
     add_in_place(*strip);
@@ -301,6 +303,7 @@ class Fuser {
 
 void fuse_chains(std::vector<BufferInfo>& buffers, Code& uniform, Code& block) {
   Fuser fuser(buffers);
+  absorb_conversions(buffers, uniform, block);
   for (Code* code : {&uniform, &block}) fuser.count_reads(*code);
   for (Code* code : {&uniform, &block}) fuser.fuse(*code);
 }

@@ -16,12 +16,22 @@ class Lookahead {
   /// An access went to `address`, the time before to `previous` (which is updated): the next one is expected as far
   /// on. Only a hint: any address may be fetched, also one that is not mapped.
   void expect(const std::byte* address, std::int64_t bytes, const std::byte*& previous) {
+    expect(address, 1, bytes, bytes, previous);
+  }
+  /// Of a tile whose rows lie `pitch` bytes apart.
+  void expect(const std::byte* address, std::int64_t rows, std::int64_t row_bytes, std::int64_t pitch,
+              const std::byte*& previous) {
     const std::byte* before = previous;
     previous = address;
-    if (before == nullptr || before == address || bytes > kLargest || count_ == kRanges) return;
+    if (pitch == row_bytes) {
+      row_bytes *= rows;
+      rows = 1;
+    }
+    if (before == nullptr || before == address || rows * row_bytes > kLargest || count_ == kRanges) return;
     const auto next = 2 * reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(before);
-    ranges_[count_++] = {next, next + static_cast<std::uintptr_t>(bytes)};
-    lines_ += bytes / static_cast<std::int64_t>(kLine);
+    ranges_[count_++] = {next, next + static_cast<std::uintptr_t>(row_bytes), rows,
+                         static_cast<std::uintptr_t>(pitch - row_bytes), static_cast<std::uintptr_t>(row_bytes)};
+    lines_ += rows * row_bytes / static_cast<std::int64_t>(kLine);
   }
   /// A block begins. Its lines are fetched in equal parts, as many as the block before had occasions: the processor
   /// can have only some under way, and waits for them where more come at once.
@@ -40,7 +50,13 @@ class Lookahead {
         __builtin_prefetch(reinterpret_cast<const void*>(at), 0, kLevel);
       lines -= (end - begin + kLine - 1) / kLine;
       r.at = end;
-      if (end == r.end) --count_;
+      if (end != r.end) continue;
+      if (--r.rows == 0) {
+        --count_;
+      } else {
+        r.at += r.gap;
+        r.end = r.at + r.row_bytes;
+      }
     }
   }
   void forget() { *this = {}; }
@@ -51,7 +67,9 @@ class Lookahead {
   /// To the second-level cache: the first holds what this block computes.
   static constexpr int kLevel = 2;
   struct Range {
-    std::uintptr_t at, end;
+    std::uintptr_t at, end;  ///< of the row that is being fetched
+    std::int64_t rows;       ///< with this one
+    std::uintptr_t gap, row_bytes;
   };
   Range ranges_[kRanges];
   int count_ = 0;

@@ -76,6 +76,7 @@ class ViewLoadInstr final : public Instr {
   Ref dst;
   std::uint64_t padding = 0;  ///< bits
   std::int64_t count = 0;
+  Dims tile;
   std::vector<std::int64_t> dst_stride;  ///< bytes
   Status run(Frame&) const override;
   /// Whole tiles that lie contiguously in memory are then used where they are.
@@ -83,10 +84,11 @@ class ViewLoadInstr final : public Instr {
   std::int64_t borrowable() const override {
     return access.sparse < 0 && !access.nibbles && !access.bools ? static_cast<std::int64_t>(dst.buffer) : -1;
   }
+  std::int64_t row_length() const override;
+  void borrow_rows() override { rows_ = true; }
 
  private:
-  bool is_contiguous(const Window&) const;
-  bool borrow_ = false;
+  bool borrow_ = false, rows_ = false;
 };
 
 class ViewStoreInstr final : public Instr {

@@ -43,6 +43,7 @@ class Arena {
   }
   std::vector<std::byte*> bases, homes;
   std::vector<const std::byte*> previous;
+  std::vector<std::int64_t> pitches;
   Lookahead ahead;
   bool in_use = false;
 
@@ -111,6 +112,8 @@ class ProgramImpl final : public Program {
     arena.previous.assign(places_.size(), nullptr);
     arena.ahead.forget();
     frame.previous = arena.previous.data();
+    arena.pitches.resize(places_.size());
+    frame.pitch = arena.pitches.data();
     frame.ahead = &arena.ahead;
   }
 

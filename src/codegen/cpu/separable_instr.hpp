@@ -56,9 +56,11 @@ class SeparableLoadInstr final : public Instr {
   std::int64_t borrowable() const override {
     return place.listed < 0 && !bools ? static_cast<std::int64_t>(dst.buffer) : -1;
   }
+  std::int64_t row_length() const override;
+  void borrow_rows() override { rows_ = true; }
 
  private:
-  bool borrow_ = false;
+  bool borrow_ = false, rows_ = false;
 };
 
 class SeparableStoreInstr final : public Instr {

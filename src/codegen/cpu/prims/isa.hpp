@@ -33,6 +33,7 @@ struct Loop {
   Loop integer(const ir::ElementOp&);    /* i8 (also i1), i16, i32, i64 */          \
   Loop arithmetic(const ir::ElementOp&); /* f32, f64; absf and negf also 16 bits */ \
   Loop elementary(const ir::ElementOp&); /* f32, rsqrt also f64 */                  \
+  LoopFn widening(ir::Op, ir::Elem);     /* fma, mulf, addf of f32, a narrow float as a */ \
   LoopFn narrow_fma();                   /* f32 operands that hold f16 or bf16 */   \
   LoopFn widen(ir::Elem);                /* any float to f32; f64 to an odd f32 */  \
   LoopFn narrow(ir::Elem);               /* f32 to any float but f8e8m0 */          \
@@ -73,6 +74,7 @@ struct Table {
   Loop (*integer)(const ir::ElementOp&);
   Loop (*arithmetic)(const ir::ElementOp&);
   Loop (*elementary)(const ir::ElementOp&);
+  LoopFn (*widening)(ir::Op, ir::Elem);
   LoopFn (*narrow_fma)();
   LoopFn (*widen)(ir::Elem);
   LoopFn (*narrow)(ir::Elem);

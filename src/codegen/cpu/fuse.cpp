@@ -126,7 +126,8 @@ class Fuser {
   }
 
   void end(Chain& chain, Code& out, std::unique_ptr<ViewStoreInstr> store) {
-    if (chain.links.size() == 1 && store == nullptr) {
+    // One link of several strips is also built as a chain, which fetches ahead after each of them.
+    if (chain.links.size() == 1 && store == nullptr && chain.rows * chain.cols <= StripInstr::kLongestStrip) {
       out.push_back(std::move(chain.links[0]));
     } else if (!chain.links.empty()) {
       out.push_back(build(chain, std::move(store)));

@@ -88,11 +88,11 @@ struct Converted {
   static TESSERA_OUTLINED void load(float* to, const U* from, i64 n) {
     i64 i = 0;
     if constexpr (WideLoad<e>::exists) {
-      for (; i + kWideLanes <= n; i += kWideLanes) {
+      for (; i + kOddLanes <= n; i += kOddLanes) {
         if (WideLoad<e>::is_odd(from + i)) [[unlikely]] {
-          for (i64 k = i; k < i + kWideLanes; ++k) to[k] = Derived::load_one(from[k]);
+          for (i64 k = i; k < i + kOddLanes; ++k) to[k] = Derived::load_one(from[k]);
         } else {
-          store_wide(to + i, WideLoad<e>::load(from + i));
+          for (i64 k = i; k < i + kOddLanes; k += kWideLanes) store_wide(to + k, WideLoad<e>::load(from + k));
         }
       }
     }

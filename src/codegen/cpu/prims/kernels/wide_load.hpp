@@ -26,8 +26,9 @@ TESSERA_INLINED HalfBits four_bit_exponents(__m128i v) {
   return _mm256_and_si256(_mm256_slli_epi16(_mm256_cvtepi8_epi16(v), 7), _mm256_set1_epi16(static_cast<short>(0xBFFF)));
 }
 /// All bits but the sign set: NaN of E4M3.
-TESSERA_INLINED bool has_nan_of_e4m3(__m128i v) {
-  return _mm_cmpeq_epi8_mask(_mm_and_si128(v, _mm_set1_epi8(0x7F)), _mm_set1_epi8(0x7F)) != 0;
+TESSERA_INLINED bool has_nan_of_e4m3(const void* from) {
+  const __m512i all = _mm512_set1_epi8(0x7F);
+  return _mm512_cmpeq_epi8_mask(_mm512_and_si512(_mm512_loadu_si512(from), all), all) != 0;
 }
 TESSERA_INLINED Wide load_wide(const float* from) { return _mm512_loadu_ps(from); }
 TESSERA_INLINED void store_wide(float* to, Wide v) { _mm512_storeu_ps(to, v); }
@@ -46,9 +47,9 @@ TESSERA_INLINED HalfBits five_bit_exponents(__m128i v) { return _mm_slli_epi16(_
 TESSERA_INLINED HalfBits four_bit_exponents(__m128i v) {
   return _mm_and_si128(_mm_slli_epi16(_mm_cvtepi8_epi16(v), 7), _mm_set1_epi16(static_cast<short>(0xBFFF)));
 }
-TESSERA_INLINED bool has_nan_of_e4m3(__m128i v) {
-  const __m128i all = _mm_set1_epi8(0x7F);
-  return (_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_and_si128(v, all), all)) & 0xFF) != 0;
+TESSERA_INLINED bool has_nan_of_e4m3(const void* from) {
+  const __m256i all = _mm256_set1_epi8(0x7F), v = _mm256_loadu_si256(static_cast<const __m256i_u*>(from));
+  return _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_and_si256(v, all), all)) != 0;
 }
 TESSERA_INLINED Wide load_wide(const float* from) { return _mm256_loadu_ps(from); }
 TESSERA_INLINED void store_wide(float* to, Wide v) { _mm256_storeu_ps(to, v); }
@@ -61,7 +62,11 @@ TESSERA_INLINED void store_wide(float* to, Wide v) { *to = v; }
 TESSERA_INLINED Wide fused_wide(Wide a, Wide b, Wide c) { return __builtin_fmaf(a, b, c); }
 #endif
 
-/// Formats that are loaded by vectors: `load` of kWideLanes elements, unless `is_odd` (NaN that it does not keep).
+/// Elements that are looked at together before they are loaded.
+inline constexpr i64 kOddLanes = 4 * kWideLanes;
+
+/// Formats that are loaded by vectors: `load` of kWideLanes elements. It takes a NaN of some formats for a number:
+/// `is_odd` says whether there is one among kOddLanes elements.
 template <Elem>
 struct WideLoad {
   static constexpr bool exists = false;
@@ -89,7 +94,7 @@ struct WideLoad<Elem::F8E5M2> {
 template <>
 struct WideLoad<Elem::F8E4M3FN> {
   static constexpr bool exists = true;
-  static TESSERA_INLINED bool is_odd(const std::uint8_t* from) { return has_nan_of_e4m3(load_bytes(from)); }
+  static TESSERA_INLINED bool is_odd(const std::uint8_t* from) { return has_nan_of_e4m3(from); }
   static TESSERA_INLINED Wide load(const std::uint8_t* from) {
     return from_half(four_bit_exponents(load_bytes(from))) * (Wide{} + 256.0f);
   }

@@ -28,11 +28,13 @@ void widening_loop(void* to, const void* x, const void* y, [[maybe_unused]] cons
   };
   i64 i = 0;
   if constexpr (WideLoad<e>::exists) {
-    for (; i + kWideLanes <= n; i += kWideLanes) {
+    constexpr i64 group = kOddLanes;
+    for (; i + group <= n; i += group) {
       if (WideLoad<e>::is_odd(a + i)) [[unlikely]] {
-        for (i64 k = i; k < i + kWideLanes; ++k) element(k);
+        for (i64 k = i; k < i + group; ++k) element(k);
       } else {
-        store_wide(out + i, apply_wide(F{}, WideLoad<e>::load(a + i), b + i, three ? c + i : nullptr));
+        for (i64 k = i; k < i + group; k += kWideLanes)
+          store_wide(out + k, apply_wide(F{}, WideLoad<e>::load(a + k), b + k, three ? c + k : nullptr));
       }
     }
   }

@@ -31,6 +31,7 @@ struct Frame {
   /// Per buffer: bytes from row to row of a tile whose rows are used where they lie in memory, one apart from the other.
   /// Set by its load, read by the instructions that take such rows.
   std::int64_t* pitch = nullptr;
+  std::int64_t* step = nullptr;  ///< the same from element to element of a row
   const std::byte** previous = nullptr;  ///< per buffer: where its tile lay in memory the last time; null: unknown
   Lookahead* ahead = nullptr;
   std::int32_t block[3] = {0, 0, 0};
@@ -78,8 +79,12 @@ class Instr {
   /// Of a load that may also use a tile whose rows lie apart in memory: elements of a row. 0: none.
   virtual std::int64_t row_length() const { return 0; }
   virtual void borrow_rows() {}
+  /// As well a tile in whose rows elements lie apart.
+  virtual void borrow_strides() {}
   /// Whether the instruction can read the buffer's tile as rows of `length` elements that are Frame::pitch apart.
   virtual bool takes_rows(std::uint32_t /*buffer*/, std::int64_t /*length*/) const { return false; }
+  /// Whether it can also find elements that are Frame::step apart in a row.
+  virtual bool takes_strides(std::uint32_t /*buffer*/) const { return false; }
   /// From now on it does.
   virtual void take_rows(std::uint32_t /*buffer*/, std::int64_t /*length*/) {}
   virtual bool is_copy() const { return false; }  ///< does nothing where source and destination are one

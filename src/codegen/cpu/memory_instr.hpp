@@ -1,5 +1,6 @@
 // Instructions that read and write tensors: through views, through tiles of pointers, atomically.
 #pragma once
+#include "codegen/cpu/borrow.hpp"
 #include "codegen/cpu/checker_site.hpp"
 #include "codegen/cpu/copy.hpp"
 #include "codegen/cpu/layout.hpp"
@@ -85,10 +86,12 @@ class ViewLoadInstr final : public Instr {
     return access.sparse < 0 && !access.nibbles && !access.bools ? static_cast<std::int64_t>(dst.buffer) : -1;
   }
   std::int64_t row_length() const override;
-  void borrow_rows() override { rows_ = true; }
+  void borrow_rows() override { lying_ = Lying::Rows; }
+  void borrow_strides() override { lying_ = Lying::Strides; }
 
  private:
-  bool borrow_ = false, rows_ = false;
+  bool borrow_ = false;
+  Lying lying_ = Lying::Whole;
 };
 
 class ViewStoreInstr final : public Instr {

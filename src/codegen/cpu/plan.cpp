@@ -129,8 +129,14 @@ class Planner {
     if (length == 0 || touches_[b].reads.empty()) return;
     for (Point p : touches_[b].reads)
       if (!at_[static_cast<std::size_t>(p.pos)]->takes_rows(b, length)) return;
-    for (Point p : touches_[b].reads) at_[static_cast<std::size_t>(p.pos)]->take_rows(b, length);
+    bool strides = true;
+    for (Point p : touches_[b].reads) {
+      Instr* reader = at_[static_cast<std::size_t>(p.pos)];
+      reader->take_rows(b, length);
+      strides = strides && reader->takes_strides(b);
+    }
     load.borrow_rows();
+    if (strides) load.borrow_strides();
   }
 
   /// Results of an `if` that are only read after it in the same straight line of code: the copies that end its arms

@@ -43,7 +43,7 @@ class Arena {
   }
   std::vector<std::byte*> bases, homes;
   std::vector<const std::byte*> previous;
-  std::vector<std::int64_t> pitches;
+  std::vector<std::int64_t> pitches, steps;
   Lookahead ahead;
   bool in_use = false;
 
@@ -114,6 +114,8 @@ class ProgramImpl final : public Program {
     frame.previous = arena.previous.data();
     arena.pitches.resize(places_.size());
     frame.pitch = arena.pitches.data();
+    arena.steps.resize(places_.size());
+    frame.step = arena.steps.data();
     frame.ahead = &arena.ahead;
   }
 

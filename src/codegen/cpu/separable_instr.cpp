@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "codegen/cpu/borrow.hpp"
 #include "codegen/cpu/checker.hpp"
 #include "codegen/cpu/tile_instr.hpp"
 
@@ -151,7 +150,7 @@ Status SeparableLoadInstr::run(Frame& f) const {
   if (f.checker != nullptr) check(f, place, w, site);
   if (borrow_) {
     const bool there = w.whole && w.simple;
-    if (there && borrow_tile(f, dst.buffer, place.tile, place.elem_bytes, rows_, {w.address, w.step}))
+    if (there && borrow_tile(f, dst.buffer, place.tile, place.elem_bytes, lying_, {w.address, w.step}))
       return Status::Next;
     own_tile(f, dst.buffer, place.tile, place.elem_bytes);
   }

@@ -178,9 +178,10 @@ void MmaInstr::take_rows(std::uint32_t buffer, std::int64_t /*length*/) {
 }
 
 prims::Matrix MmaInstr::matrix(const Frame& f, const Operand& o) const {
-  const std::int64_t pitch = o.rows_apart || o.cols_apart ? f.pitch[o.ref.buffer] / elem_bytes : 0;
-  return {f.at<std::byte>(o.ref), o.batch_stride, o.rows_apart ? pitch : o.row_stride,
-          o.cols_apart ? pitch : o.col_stride};
+  const auto* data = f.at<std::byte>(o.ref);
+  if (!o.rows_apart && !o.cols_apart) return {data, o.batch_stride, o.row_stride, o.col_stride};
+  const std::int64_t pitch = f.pitch[o.ref.buffer] / elem_bytes, step = f.step[o.ref.buffer] / elem_bytes;
+  return {data, o.batch_stride, o.rows_apart ? pitch : step, o.rows_apart ? step : pitch};
 }
 
 Status MmaInstr::run(Frame& f) const {

@@ -98,7 +98,7 @@ class MmaInstr final : public Instr {
   struct Operand {
     Ref ref;
     std::int64_t batch_stride = 0, row_stride = 0, col_stride = 0;
-    bool rows_apart = false, cols_apart = false;  ///< that stride is Frame::pitch
+    bool rows_apart = false, cols_apart = false;  ///< that stride is Frame::pitch, the other one Frame::step
   };
   prims::MmaFn fn = nullptr;
   Operand a, b, a_scale, b_scale;
@@ -108,6 +108,7 @@ class MmaInstr final : public Instr {
   std::int64_t elem_bytes = 0;  ///< of a and b
   Status run(Frame&) const override;
   bool takes_rows(std::uint32_t buffer, std::int64_t length) const override;
+  bool takes_strides(std::uint32_t) const override { return true; }
   void take_rows(std::uint32_t buffer, std::int64_t length) override;
 
  private:

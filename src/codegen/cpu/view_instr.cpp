@@ -1,7 +1,6 @@
 // Loads, stores and reductions through views.
 #include <algorithm>
 
-#include "codegen/cpu/borrow.hpp"
 #include "codegen/cpu/check_access.hpp"
 #include "codegen/cpu/memory_instr.hpp"
 #include "codegen/cpu/tile_instr.hpp"
@@ -131,7 +130,7 @@ Status ViewLoadInstr::run(Frame& f) const {
   const Window w = resolve(f, access);
   if (f.checker != nullptr) check(f, access, w, site, dst_stride);
   if (borrow_) {
-    if (w.whole && borrow_tile(f, dst.buffer, tile, access.elem_bytes, rows_, {w.address, w.stride}))
+    if (w.whole && borrow_tile(f, dst.buffer, tile, access.elem_bytes, lying_, {w.address, w.stride}))
       return Status::Next;
     own_tile(f, dst.buffer, tile, access.elem_bytes);
   }

@@ -267,6 +267,7 @@ class Fuser {
       strip->in_place.insert(strip->in_place.end(), store->in_place.begin(), store->in_place.end());
       strip->store = std::move(store);
     }
+    strip->finish();
     return strip;
   }
 

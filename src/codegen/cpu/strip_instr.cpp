@@ -48,6 +48,20 @@ void StripInstr::run_step(const Frame& f, const Step& s, std::int64_t row, std::
   }
 }
 
+void StripInstr::finish() {
+  outside_.clear();
+  plain_ = rows * cols <= strip;
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    plain_ = plain_ && steps[k].loop != nullptr;
+    for (int i = 0; i < steps[k].sources; ++i) {
+      const Source& s = steps[k].source[i];
+      if (s.in_strip) continue;
+      outside_.push_back({k, i});
+      plain_ = plain_ && !s.apart && (rows == 1 || s.row_stride == cols * s.col_stride);
+    }
+  }
+}
+
 bool StripInstr::takes_rows(std::uint32_t buffer, std::int64_t length) const {
   if (rows > 1 ? cols != length : cols % length != 0) return false;
   for (const Step& step : steps)
@@ -73,6 +87,7 @@ void StripInstr::take_rows(std::uint32_t buffer, std::int64_t length) {
       if (split) s.row_stride = length * s.col_stride;
       s.apart |= s.ref.buffer == buffer;
     }
+  finish();
 }
 
 void StripInstr::run_steps(const Frame& f) const {
@@ -80,6 +95,14 @@ void StripInstr::run_steps(const Frame& f) const {
   for (const Spread& s : spreads)
     fill_elements(f.at<std::byte>(s.strip), std::min(rows * cols, prims::kUniformCopies),
                   load_bits(f.at<std::byte>(s.value), s.elem_bytes), s.elem_bytes);
+  if (plain_) {
+    for (const Step& s : steps) {
+      const auto at = [&](int i) { return f.at<std::byte>(s.source[i].ref); };
+      s.loop(f.at<std::byte>(s.dst), at(0), at(1), at(2), rows * cols);
+      f.ahead->fetch();
+    }
+    return;
+  }
   const std::int64_t n_rows = std::max<std::int64_t>(1, strip / cols), n_cols = std::min(cols, strip);
   for (std::int64_t r = 0; r < rows; r += n_rows)
     for (std::int64_t c = 0; c < cols; c += n_cols)
@@ -97,18 +120,16 @@ bool StripInstr::may_write_to(const Frame& f, const Window& w) const {
     if (store->access.axes[i].tile != 1 && w.stride[i] != store->src_stride[i]) return false;
   const std::int64_t bytes = steps[stored].elem_bytes;
   const std::byte* end = w.address + rows * cols * bytes;
-  for (std::size_t k = 0; k < steps.size(); ++k)
-    for (int i = 0; i < steps[k].sources; ++i) {
-      const Source& s = steps[k].source[i];
-      if (s.in_strip) continue;
-      const std::byte* from = f.at<std::byte>(s.ref);
-      const std::int64_t stride = row_stride(f, s);
-      const std::byte* last = from + (rows - 1) * stride + (cols - 1) * s.col_stride;
-      if (std::max(from, last) + s.elem_bytes <= w.address || std::min(from, last) >= end) continue;
-      const bool same = from == w.address && s.elem_bytes == bytes && s.col_stride == bytes &&
-                        (rows == 1 || stride == cols * bytes);
-      if (!same || k > stored) return false;
-    }
+  for (const Outside& o : outside_) {
+    const Source& s = steps[o.step].source[o.source];
+    const std::byte* from = f.at<std::byte>(s.ref);
+    const std::int64_t stride = row_stride(f, s);
+    const std::byte* last = from + (rows - 1) * stride + (cols - 1) * s.col_stride;
+    if (std::max(from, last) + s.elem_bytes <= w.address || std::min(from, last) >= end) continue;
+    const bool same =
+        from == w.address && s.elem_bytes == bytes && s.col_stride == bytes && (rows == 1 || stride == cols * bytes);
+    if (!same || o.step > stored) return false;
+  }
   return true;
 }
 

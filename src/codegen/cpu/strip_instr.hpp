@@ -57,8 +57,15 @@ class StripInstr final : public Instr {
   bool copies_any_source() const override { return true; }
   bool takes_rows(std::uint32_t buffer, std::int64_t length) const override;
   void take_rows(std::uint32_t buffer, std::int64_t length) override;
+  /// The steps are complete, or their rows have changed.
+  void finish();
 
  private:
+  /// A source that is not in a strip.
+  struct Outside {
+    std::size_t step;
+    int source;
+  };
   std::int64_t row_stride(const Frame& f, const Source& s) const {
     return s.apart ? f.pitch[s.ref.buffer] : s.row_stride;
   }
@@ -66,6 +73,9 @@ class StripInstr final : public Instr {
   void run_step(const Frame&, const Step&, std::int64_t row, std::int64_t col, std::int64_t n_rows,
                 std::int64_t n_cols) const;
   bool may_write_to(const Frame&, const Window&) const;
+  /// One strip of stored operands without gaps: every step is one call of its loop.
+  bool plain_ = false;
+  std::vector<Outside> outside_;
 };
 
 }  // namespace tessera::cpu

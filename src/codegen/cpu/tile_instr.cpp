@@ -59,6 +59,11 @@ Status CopyInstr::run(Frame& f) const {
 }
 
 Status ElementwiseInstr::run(Frame& f) const {
+  if (rows * cols == 1 && fn.plain && !fn.swapped && outer.empty()) {  // arithmetic on indices
+    const auto at = [&](int i) { return i < sources ? f.at<std::byte>(source[i].ref) : nullptr; };
+    fn.loop(f.at<std::byte>(dst), at(0), at(1), at(2), 1);
+    return Status::Next;
+  }
   prims::Operand operands[kMaxSources];
   for (int i = 0; i < sources; ++i)
     operands[i] = {f.at<std::byte>(source[i].ref), source[i].apart ? f.pitch[source[i].ref.buffer] : source[i].row_stride,

@@ -1,6 +1,6 @@
 // Products of one row with weights, y = x w^T, on the CPU backend, beside a loop that only reads as many bytes with as
-// many threads. Both are timed in turn, so that what else runs on the machine slows both; the share is the median of the
-// ratios of neighbours, also of the processor time, which leaves out what waits for a processor.
+// many threads. Both are timed in turn, so that what else runs on the machine slows both; the share is the median of
+// the ratios of neighbours, also of the processor time, which leaves out what waits for a processor.
 //
 //   bench_cpu_one_row [REPETITIONS]        default: 15
 //
@@ -39,7 +39,8 @@ Time time_of(const auto& work) {
 }
 int threads() {
   const char* text = std::getenv("TESSERA_CPU_THREADS");
-  return text != nullptr ? std::max(1, std::atoi(text)) : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return text != nullptr ? std::max(1, std::atoi(text))
+                         : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 double median(std::vector<double> v) {
   std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());

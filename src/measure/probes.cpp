@@ -24,8 +24,8 @@ TESSERA_INLINE double chain(long rounds) {
   return static_cast<double>(acc[0][0] + acc[0][1]);
 }
 
-/// Four quarters at a time: a core follows several streams ahead, and one alone leaves memory idle (on a virtual machine
-/// with two cores of Sapphire Rapids it read two thirds of what four read).
+/// Four quarters at a time: a core follows several streams ahead, and one alone leaves memory idle (on a virtual
+/// machine with two cores of Sapphire Rapids it read two thirds of what four read).
 TESSERA_INLINE float sum(const float* data, std::size_t count) {
   constexpr std::size_t lanes = sizeof(Line) / sizeof(float), streams = 4, lines = 2;
   const std::size_t quarter = count / streams / (lines * lanes) * (lines * lanes);

@@ -41,8 +41,8 @@ struct NormedTile {
   int n, k;       ///< rows of weights of a block (gated: of each half), elements of a step
   bool constant;  ///< the row's length is a constant of the code
 };
-constexpr NormedTile kNormedRows[] = {{32, 256, false}, {4, 512, false}, {2, 512, false},
-                                      {1, 512, true},  {16, 256, false}};
+constexpr NormedTile kNormedRows[] = {
+    {32, 256, false}, {4, 512, false}, {2, 512, false}, {1, 512, true}, {16, 256, false}};
 constexpr int kOnCpu = 0, kPlain = 1, kFewGated = 2, kManyGated = 3, kGatedOnCpu = 4;  ///< their rows
 int normed_heuristic(bool gated, std::int64_t results, std::int64_t k, const kernels::Target& target) {
   constexpr std::int64_t kManyBlocks = 64;  // of an SM, with one row

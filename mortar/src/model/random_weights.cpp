@@ -22,8 +22,9 @@ Tile<u32, D...> mixed(Tile<u32, D...> x) {
 }
 
 /// Random numbers by the places that the elements have in the whole model's tensor: this one's first is (first_row,
-/// first_column) of it. The sum of four bytes of a hash, with mean 0 and variance 1: it is nearly normal (at most 3.45),
-/// the same on every device, and takes a tenth of the instructions of random::normal, which made weights wait for it.
+/// first_column) of it. The sum of four bytes of a hash, with mean 0 and variance 1: it is nearly normal (at
+/// most 3.45), the same on every device, and takes a tenth of the instructions of random::normal, which made weights
+/// wait for it.
 template <class T, int R, int C>
 void near_normal_values(Mut<T, R, C> w, Scalar<f32> scale, Scalar<u64> seed, Scalar<i64> first_row,
                         Scalar<i64> first_column) {

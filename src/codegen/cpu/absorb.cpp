@@ -78,9 +78,8 @@ class Absorber {
         user.accesses, [&](const Access& a) { return !a.write && a.buffer == conversion.dst.buffer; },
         Access{from.ref.buffer, false});
     // The result may not take the converted operand's place: its elements may be narrower.
-    std::erase_if(user.in_place, [&](const InPlace& p) {
-      return p.source == conversion.dst.buffer || p.source == from.ref.buffer;
-    });
+    std::erase_if(user.in_place,
+                  [&](const InPlace& p) { return p.source == conversion.dst.buffer || p.source == from.ref.buffer; });
     return true;
   }
 

@@ -28,10 +28,10 @@ struct Frame {
   std::byte** base = nullptr;  ///< one address per buffer
   std::byte* const* home =
       nullptr;  ///< the same as planned: `base` may point into a tensor while a load is only borrowed
-  /// Per buffer: bytes from row to row of a tile whose rows are used where they lie in memory, one apart from the other.
-  /// Set by its load, read by the instructions that take such rows.
+  /// Per buffer: bytes from row to row of a tile whose rows are used where they lie in memory, one apart from the
+  /// other. Set by its load, read by the instructions that take such rows.
   std::int64_t* pitch = nullptr;
-  std::int64_t* step = nullptr;  ///< the same from element to element of a row
+  std::int64_t* step = nullptr;          ///< the same from element to element of a row
   const std::byte** previous = nullptr;  ///< per buffer: where its tile lay in memory the last time; null: unknown
   Lookahead* ahead = nullptr;
   std::int32_t block[3] = {0, 0, 0};

@@ -1,11 +1,11 @@
-// Memory that will probably be touched next, fetched into the cache while this block computes. A tile of a few kilobytes
-// ends before the processor's own prefetcher has detected the stream, and the next tile, or the next row of a tile,
-// begins on another page.
+// Memory that will probably be touched next, fetched into the cache while this block computes. A tile of a few
+// kilobytes ends before the processor's own prefetcher has detected the stream, and the next tile, or the next row of a
+// tile, begins on another page.
 //
-// Blocks repeat: they make the same accesses in the same order, each as far from that of the block before as that one was
-// from its own. The accesses of a block are therefore listed, and a cursor runs ahead of the present one, into the next
-// block too. The first two blocks, and blocks of very many accesses, expect the next tile of a tensor as far from the
-// last one as that was from the one before it.
+// Blocks repeat: they make the same accesses in the same order, each as far from that of the block before as that one
+// was from its own. The accesses of a block are therefore listed, and a cursor runs ahead of the present one, into the
+// next block too. The first two blocks, and blocks of very many accesses, expect the next tile of a tensor as far from
+// the last one as that was from the one before it.
 #pragma once
 #include <algorithm>
 #include <cstddef>

@@ -326,7 +326,7 @@ class Planner {
   std::vector<bool> borrowed_;
   std::vector<std::vector<std::uint32_t>> forwarded_;  ///< per result of an `if`: what its copies pass on by address
   std::unordered_map<const Instr*, std::vector<std::uint32_t>> results_of_;  ///< buffers of the results of an `if`
-  std::vector<Instr*> at_;  ///< by position; null: no instruction
+  std::vector<Instr*> at_;                                                   ///< by position; null: no instruction
   std::unordered_map<const Instr*, int> loop_of_, first_child_end_, position_;
   std::vector<Candidate> candidates_;
   std::set<std::tuple<int, std::uint32_t, std::uint32_t>> allowed_;

@@ -78,7 +78,8 @@ class Pool {
     }
   }
 
-  /// Looks for tickets for a while: launches follow each other, and to wake a thread takes longer than many kernels run.
+  /// Looks for tickets for a while: launches follow each other, and to wake a thread takes longer than many kernels
+  /// run.
   void look_out() const {
     const auto until = std::chrono::steady_clock::now() + kLookOut;
     while (waiting_.load(std::memory_order_relaxed) == 0 && std::chrono::steady_clock::now() < until)

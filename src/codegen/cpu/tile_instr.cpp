@@ -66,8 +66,8 @@ Status ElementwiseInstr::run(Frame& f) const {
   }
   prims::Operand operands[kMaxSources];
   for (int i = 0; i < sources; ++i)
-    operands[i] = {f.at<std::byte>(source[i].ref), source[i].apart ? f.pitch[source[i].ref.buffer] : source[i].row_stride,
-                   source[i].splat};
+    operands[i] = {f.at<std::byte>(source[i].ref),
+                   source[i].apart ? f.pitch[source[i].ref.buffer] : source[i].row_stride, source[i].splat};
   auto* to = f.at<std::byte>(dst);
   if (outer.empty()) {
     fn(to, operands, rows, cols);

@@ -122,9 +122,7 @@ void check(Frame& f, const ViewAccess& a, const Window& w, const Site& site,
 
 }  // namespace
 
-std::int64_t ViewLoadInstr::row_length() const {
-  return cpu::row_length(tile);
-}
+std::int64_t ViewLoadInstr::row_length() const { return cpu::row_length(tile); }
 
 Status ViewLoadInstr::run(Frame& f) const {
   const Window w = resolve(f, access);

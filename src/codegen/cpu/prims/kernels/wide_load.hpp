@@ -14,7 +14,9 @@ namespace tessera::cpu::prims::TESSERA_PRIMS_ISA {
 using Wide = __m512;
 inline constexpr i64 kWideLanes = 16;
 using HalfBits = __m256i;
-TESSERA_INLINED HalfBits load_half_bits(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i_u*>(from)); }
+TESSERA_INLINED HalfBits load_half_bits(const void* from) {
+  return _mm256_loadu_si256(static_cast<const __m256i_u*>(from));
+}
 TESSERA_INLINED __m128i load_bytes(const void* from) { return _mm_loadu_si128(static_cast<const __m128i_u*>(from)); }
 TESSERA_INLINED Wide from_upper(HalfBits v) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
@@ -37,7 +39,9 @@ TESSERA_INLINED Wide fused_wide(Wide a, Wide b, Wide c) { return _mm512_fmadd_ps
 using Wide = __m256;
 inline constexpr i64 kWideLanes = 8;
 using HalfBits = __m128i;
-TESSERA_INLINED HalfBits load_half_bits(const void* from) { return _mm_loadu_si128(static_cast<const __m128i_u*>(from)); }
+TESSERA_INLINED HalfBits load_half_bits(const void* from) {
+  return _mm_loadu_si128(static_cast<const __m128i_u*>(from));
+}
 TESSERA_INLINED __m128i load_bytes(const void* from) { return _mm_loadl_epi64(static_cast<const __m128i_u*>(from)); }
 TESSERA_INLINED Wide from_upper(HalfBits v) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));

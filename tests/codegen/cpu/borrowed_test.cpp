@@ -56,23 +56,25 @@ void run(const std::shared_ptr<const Program>& program, std::int64_t blocks_x, s
 std::int64_t tiles(std::int64_t n, std::int64_t tile) { return (n + tile - 1) / tile; }
 std::int64_t power(std::mt19937& random, int most) { return std::int64_t{1} << random() % (most + 1U); }
 
-/// acc = fma(w, x, acc) over the tiles of a row of blocks, or acc + w * x, or acc + w.
-enum class Form { Fma, MulAdd, Add };
+/// acc = fma(w, x, acc) over the tiles of a row of blocks, or acc + w * x, or acc + w, or fma(w, x, acc) + w.
+enum class Form { Fma, MulAdd, Add, Twice };
 
 Value step(Kernel& k, Form form, bool swapped, Value w, Value x, Value acc) {
   if (form == Form::Add) return swapped ? k.addf(acc, w) : k.addf(w, acc);
   if (form == Form::MulAdd) return k.addf(acc, swapped ? k.mulf(x, w) : k.mulf(w, x));
+  if (form == Form::Twice) return k.addf(step(k, Form::Fma, swapped, w, x, acc), w);
   return k.same(Op::Fma, {swapped ? x : w, swapped ? w : x, acc});
 }
 float step(Form form, float w, float x, float acc) {
   if (form == Form::Add) return w + acc;
+  if (form == Form::Twice) return std::fma(w, x, acc) + w;
   const float product = w * x;
   return form == Form::MulAdd ? acc + product : std::fma(w, x, acc);
 }
 
 void sum_of_products(std::mt19937& random, Elem e) {
   const std::int64_t r = power(random, 4), c = power(random, 9), m = 1 + random() % 40, n = 1 + random() % 1100;
-  const auto form = static_cast<Form>(random() % 3);
+  const auto form = static_cast<Form>(random() % 4);
   const bool swapped = random() % 2 != 0;
   Matrix w(e, m, n, random() % 3 == 0 ? 0 : random() % 50, random() % 8 == 0), x(Elem::F32, 1, n, 0, false),
       y(Elem::F32, tiles(m, r) * r, c, 0, false);
@@ -197,6 +199,40 @@ TEST(Borrowed, RowsAreReadBeforeTheirMemoryIsWritten) {
   for (std::uint64_t round = 0; round < rounds(150); ++round) {
     SCOPED_TRACE(::testing::Message() << "round " << round);
     overwritten(random);
+  }
+}
+
+/// A tile of three axes, whose rows are equally far apart only where the outer gap is none.
+void three_axes(std::mt19937& random) {
+  const std::int64_t a = power(random, 2), r = power(random, 3), c = power(random, 6);
+  const std::int64_t pitch = c + random() % 9, plane = r * pitch + (random() % 2 != 0 ? random() % 30 : 0);
+  const std::int64_t count = 3;  // blocks
+  std::vector<std::int32_t> x(static_cast<std::size_t>(count * a * plane)),
+      y(static_cast<std::size_t>(count * a * r * c));
+  for (auto& v : x) v = static_cast<std::int32_t>(random() % 1000);
+  Kernel k;
+  const Value px = k.pointer(Elem::I32), py = k.pointer(Elem::I32);
+  const std::vector<std::int32_t> tile{static_cast<std::int32_t>(a), static_cast<std::int32_t>(r),
+                                       static_cast<std::int32_t>(c)};
+  const std::vector<Value> at{k.block(0), k.i32(0), k.i32(0)};
+  const Value loaded = k.load(k.partition(k.tensor(px, {count * a, r, c}, {plane, pitch, 1}), tile), at)->result();
+  k.store(k.addi(loaded, loaded), k.partition(k.tensor(py, {count * a, r, c}, {r * c, c, 1}), tile), at);
+  const std::uint64_t args[] = {slot(x.data()), slot(y.data())};
+  run(k.compile(), count, 1, args);
+  for (std::int64_t i = 0; i < count * a; ++i)
+    for (std::int64_t j = 0; j < r; ++j)
+      for (std::int64_t p = 0; p < c; ++p)
+        ASSERT_EQ(2 * x[static_cast<std::size_t>(i * plane + j * pitch + p)],
+                  y[static_cast<std::size_t>((i * r + j) * c + p)])
+            << a << 'x' << r << 'x' << c << " pitch " << pitch << " plane " << plane << " at " << i << ", " << j << ", "
+            << p;
+}
+
+TEST(Borrowed, RowsOfThreeAxes) {
+  std::mt19937 random(4);
+  for (std::uint64_t round = 0; round < rounds(200); ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round);
+    three_axes(random);
   }
 }
 

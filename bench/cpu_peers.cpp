@@ -94,6 +94,23 @@ void softmax(float* y, const float* x, long rows, long columns, int threads) {
   });
 }
 
+float read(const void* from, long bytes, int threads) {
+  constexpr long kStreams = 4, kStep = kLanes * static_cast<long>(sizeof(float));
+  std::vector<float> totals(static_cast<std::size_t>(threads));
+  parallel(threads, 1, threads, [&](long thread, long) {
+    const long share = bytes / threads, stream = share / kStreams / kStep * kStep;
+    const char* data = static_cast<const char*>(from) + thread * share;
+    Floats sums[kStreams] = {};
+    for (long i = 0; i < stream; i += kStep)
+      for (long s = 0; s < kStreams; ++s) sums[s] += load(reinterpret_cast<const float*>(data + s * stream + i));
+    for (const Floats& sum : sums)
+      for (long i = 0; i < kLanes; ++i) totals[static_cast<std::size_t>(thread)] += sum[i];
+  });
+  float total = 0;
+  for (const float t : totals) total += t;
+  return total;
+}
+
 void copy(void* to, const void* from, long bytes, int threads) {
   parallel(bytes, 64, threads, [=](long begin, long end) {
     std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,

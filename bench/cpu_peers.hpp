@@ -11,5 +11,7 @@ void add(float* z, const float* x, const float* y, long n, int threads);
 void softmax(float* y, const float* x, long rows, long columns, int threads);
 /// std::memcpy, a piece on each thread.
 void copy(void* to, const void* from, long bytes, int threads);
+/// Reads memory, several streams on each thread; what it returns depends on every byte.
+float read(const void* from, long bytes, int threads);
 
 }  // namespace peers

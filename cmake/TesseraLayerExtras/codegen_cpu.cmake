@@ -30,7 +30,7 @@ if(sources)
   # calls of the C library gain nothing from vectors.
   set(prims_units matmul loops)
   set(prims_kernels_matmul matmul)
-  set(prims_kernels_loops arithmetic elementary integer conversion reduction)
+  set(prims_kernels_loops arithmetic widening elementary integer conversion reduction)
   set(prims_kernels_loops_baseline ${prims_kernels_loops} library scan)
   foreach(isa IN LISTS prims_isas)
     foreach(unit IN LISTS prims_units)

@@ -24,21 +24,28 @@ TESSERA_INLINE double chain(long rounds) {
   return static_cast<double>(acc[0][0] + acc[0][1]);
 }
 
+/// Four quarters at a time: a core follows several streams ahead, and one alone leaves memory idle (on a virtual
+/// machine with two cores of Sapphire Rapids it read two thirds of what four read).
 TESSERA_INLINE float sum(const float* data, std::size_t count) {
-  constexpr std::size_t lanes = sizeof(Line) / sizeof(float);
-  Line acc[4] = {};
-  std::size_t i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    for (std::size_t v = 0; v < 4; ++v) {
-      Line x;
-      __builtin_memcpy(&x, data + i + v * lanes, sizeof x);
-      acc[v] += x;
+  constexpr std::size_t lanes = sizeof(Line) / sizeof(float), streams = 4, lines = 2;
+  const std::size_t quarter = count / streams / (lines * lanes) * (lines * lanes);
+  Line acc[streams][lines] = {};
+  for (std::size_t i = 0; i < quarter; i += lines * lanes) {
+    for (std::size_t s = 0; s < streams; ++s) {
+      for (std::size_t v = 0; v < lines; ++v) {
+        Line x;
+        __builtin_memcpy(&x, data + s * quarter + i + v * lanes, sizeof x);
+        acc[s][v] += x;
+      }
     }
   }
-  acc[0] += acc[1] + acc[2] + acc[3];
   float total = 0;
-  for (std::size_t lane = 0; lane < lanes; ++lane) total += acc[0][lane];
-  for (; i < count; ++i) total += data[i];
+  for (const auto& of_stream : acc) {
+    for (const Line& line : of_stream) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) total += line[lane];
+    }
+  }
+  for (std::size_t i = streams * quarter; i < count; ++i) total += data[i];
   return total;
 }
 

@@ -4,9 +4,14 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <thread>
 #include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #include "measure/probes.hpp"
 #include "tessera/base/env.hpp"
@@ -52,9 +57,28 @@ double best_seconds(int rounds, F f) {
   return best;
 }
 
+/// Floats in huge pages where the system grants them, as large tensors have them (runtime.md, "Memory of the CPU").
+class Floats {
+ public:
+  explicit Floats(std::size_t count) : data_(static_cast<float*>(::operator new(count * sizeof(float), kAlignment))) {
+#if defined(__linux__)
+    madvise(data_, count * sizeof(float), MADV_HUGEPAGE);
+#endif
+    std::fill_n(data_, count, 1.0f);
+  }
+  ~Floats() { ::operator delete(data_, kAlignment); }
+  Floats(const Floats&) = delete;
+  Floats& operator=(const Floats&) = delete;
+  const float* data() const { return data_; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{std::size_t{2} << 20};
+  float* data_;
+};
+
 Roofline measure_memory() {
   constexpr std::size_t kFloats = std::size_t{64} << 20;  // 256 MB
-  const std::vector<float> data(kFloats, 1.0f);
+  const Floats data(kFloats);
   const std::size_t share = kFloats / cpu_threads();
   const double seconds = best_seconds(12, [&](unsigned t) { keep(sum_of(data.data() + t * share, share)); });
   return {static_cast<double>(share * cpu_threads()) * sizeof(float) / seconds,

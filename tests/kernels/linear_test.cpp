@@ -47,7 +47,7 @@ TEST(Linear, RowsBeyondTheTables) {
   const auto w = random_tensor<f32>({33, 40}, 4), x = random_tensor<f32>({70, 40}, 5);
   const auto by_row = [&](int m, int row) { return linear(x.slice<0>(0, m), w, {}, Row{row}); };
   EXPECT_ERROR(ShapeError, (void)by_row(1, rows_of_table(kOneRow)),
-               "kernels::linear: row 5 of the table: rows are 0 to 4");
+               "kernels::linear: row 6 of the table: rows are 0 to 5");
   EXPECT_ERROR(ShapeError, (void)by_row(3, rows_of_table(kFewRows)),
                "kernels::linear: row 5 of the table: rows are 0 to 4");
   EXPECT_ERROR(ShapeError, (void)by_row(3, -2), "row -2 of the table");
@@ -62,6 +62,7 @@ TEST(Linear, RowsBeyondTheTables) {
   } catch (const ShapeError& e) { EXPECT_EQ(e.where().line, line) << e.what(); }
 }
 TEST(Linear, TheRowFollowsFromBlocksAndBytesInFlight) {
+  EXPECT_EQ(one_row_heuristic(2560, 4096, Target{}), kOneRowOnCpu);
   Target h200;
   h200.gpu = true;
   h200.num_sms = 132;

@@ -11,12 +11,13 @@ struct LinearTile {
   int k;  ///< elements of a step along k
 };
 /// For one row of x: products and sums, no mma.
-inline constexpr LinearTile kOneRow[] = {{8, 512}, {4, 512}, {2, 512}, {2, 1024}, {4, 1024}};
+inline constexpr LinearTile kOneRow[] = {{8, 512}, {4, 512}, {2, 512}, {2, 1024}, {4, 1024}, {32, 256}};
+inline constexpr int kOneRowOnCpu = 5;  ///< its sums stay in the first-level cache (bench/notes/cpu.md)
 /// If blocks run one after the other, many small ones hide each other's ends. If all run at once, steps of 4 KB are
 /// needed in flight: in the tile that leaves every SM at least eight blocks, or, where a row has two or three of them,
 /// in one step of a long tile (a step that does not divide k is clipped).
 inline int one_row_heuristic(std::int64_t n, std::int64_t k, const Target& target) {
-  if (!target.gpu) return 0;
+  if (!target.gpu) return kOneRowOnCpu;
   constexpr std::int64_t kFewBlocks = 8, kManyBlocks = 32;  // an SM holds about 12 blocks of 4 rows
   if (n >= kOneRow[2].n * kManyBlocks * target.num_sms) return 2;
   if (n >= kOneRow[1].n * kFewBlocks * target.num_sms) return 1;

@@ -41,11 +41,12 @@ struct NormedTile {
   int n, k;       ///< rows of weights of a block (gated: of each half), elements of a step
   bool constant;  ///< the row's length is a constant of the code
 };
-constexpr NormedTile kNormedRows[] = {{8, 512, false}, {4, 512, false}, {2, 512, false}, {1, 512, true}};
-constexpr int kOnCpu = 0, kPlain = 1, kFewGated = 2, kManyGated = 3;  ///< their rows
+constexpr NormedTile kNormedRows[] = {
+    {32, 256, false}, {4, 512, false}, {2, 512, false}, {1, 512, true}, {16, 256, false}};
+constexpr int kOnCpu = 0, kPlain = 1, kFewGated = 2, kManyGated = 3, kGatedOnCpu = 4;  ///< their rows
 int normed_heuristic(bool gated, std::int64_t results, std::int64_t k, const kernels::Target& target) {
   constexpr std::int64_t kManyBlocks = 64;  // of an SM, with one row
-  if (!target.gpu) return kOnCpu;
+  if (!target.gpu) return gated ? kGatedOnCpu : kOnCpu;
   if (!gated) return kPlain;
   const bool many = results >= kManyBlocks * target.num_sms && k <= kernels::kMostUnrolled * kNormedRows[kManyGated].k;
   return many ? kManyGated : kFewGated;
@@ -86,7 +87,7 @@ struct ScaledRowTile {
   int warps;
 };
 constexpr ScaledRowTile kScaledRow[] = {
-    {8, 512, false, true, 4}, {4, 512, false, true, 2}, {4, 512, true, true, 2}, {4, 512, true, false, 2}};
+    {8, 512, false, true, 4}, {4, 512, false, true, 2}, {4, 512, true, true, 2}, {32, 256, true, false, 2}};
 constexpr int kShortRow = 0, kLongRow = 1, kLongestRow = 2, kRowOnCpu = 3;  ///< their rows
 int scaled_row_heuristic(const Rows& x) {
   // Bytes of weights of a block whose loop is unrolled: with more it was slower.
@@ -107,14 +108,14 @@ auto with_scaled_row(const Rows& x, const auto& f) {
 }
 
 /// The gates of one row with FP8 weights: a block, its sums on a GPU and its hints (bench/notes/mortar.md).
-constexpr kernels::LinearTile kScaledGates = {4, 1024};
+constexpr kernels::LinearTile kScaledGates = {4, 1024}, kScaledGatesOnCpu = {16, 256};
 constexpr int kFold = 8;  ///< products that are added before a sum: the elements of one load of a thread
 RowsOp scaled_gates(const Rows& x, const Norm& norm, const Matrix& w) {
   static const TuningRecord hints = hinted("warps=", 2);
   return kernels::with_constant<2>(on_gpu(x) ? 1 : 0, [&](auto gpu) {
     constexpr int fold = gpu ? kFold : 1;
-    constexpr auto& product =
-        kernel<normed_rows<true, bf16, f8e4m3, 1, kScaledGates.n, kScaledGates.k, fold, In<f32, dyn, dyn>>>;
+    constexpr kernels::LinearTile tile = gpu ? kScaledGates : kScaledGatesOnCpu;
+    constexpr auto& product = kernel<normed_rows<true, bf16, f8e4m3, 1, tile.n, tile.k, fold, In<f32, dyn, dyn>>>;
     return product.tuned(hints)(empty<bf16>({std::int64_t{1}, w.quantized.dim(0) / 2}), x, norm.weight, w.quantized,
                                 norm.epsilon, 0, w.scales);
   });

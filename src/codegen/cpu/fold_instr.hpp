@@ -12,6 +12,13 @@ class ReduceInstr final : public Instr {
   std::uint64_t identity = 0;  ///< bits
   std::int64_t elem_bytes = 0, outer = 1, n = 1, inner = 1;
   Status run(Frame&) const override;
+  bool takes_rows(std::uint32_t buffer, std::int64_t length) const override {
+    return buffer == src.buffer && src.offset == 0 && inner == 1 && n == length;
+  }
+  void take_rows(std::uint32_t, std::int64_t) override { apart_ = true; }
+
+ private:
+  bool apart_ = false;  ///< rows of src are Frame::pitch apart
 };
 
 class ScanInstr final : public Instr {

@@ -28,6 +28,10 @@ struct Frame {
   std::byte** base = nullptr;  ///< one address per buffer
   std::byte* const* home =
       nullptr;  ///< the same as planned: `base` may point into a tensor while a load is only borrowed
+  /// Per buffer: bytes from row to row of a tile whose rows are used where they lie in memory, one apart from the
+  /// other. Set by its load, read by the instructions that take such rows.
+  std::int64_t* pitch = nullptr;
+  std::int64_t* step = nullptr;          ///< the same from element to element of a row
   const std::byte** previous = nullptr;  ///< per buffer: where its tile lay in memory the last time; null: unknown
   Lookahead* ahead = nullptr;
   std::int32_t block[3] = {0, 0, 0};
@@ -72,6 +76,17 @@ class Instr {
   /// tensor before the tile's last use; -1: none.
   virtual std::int64_t borrowable() const { return -1; }
   virtual void borrow() {}
+  /// Of a load that may also use a tile whose rows lie apart in memory: elements of a row. 0: none.
+  virtual std::int64_t row_length() const { return 0; }
+  virtual void borrow_rows() {}
+  /// As well a tile in whose rows elements lie apart.
+  virtual void borrow_strides() {}
+  /// Whether the instruction can read the buffer's tile as rows of `length` elements that are Frame::pitch apart.
+  virtual bool takes_rows(std::uint32_t /*buffer*/, std::int64_t /*length*/) const { return false; }
+  /// Whether it can also find elements that are Frame::step apart in a row.
+  virtual bool takes_strides(std::uint32_t /*buffer*/) const { return false; }
+  /// From now on it does.
+  virtual void take_rows(std::uint32_t /*buffer*/, std::int64_t /*length*/) {}
   virtual bool is_copy() const { return false; }  ///< does nothing where source and destination are one
   /// A copy that from now on passes its source's address on instead of the elements, where it can.
   virtual void forward() {}

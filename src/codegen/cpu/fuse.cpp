@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "codegen/cpu/absorb.hpp"
 #include "codegen/cpu/strip_instr.hpp"
 
 namespace tessera::cpu {
@@ -125,7 +126,8 @@ class Fuser {
   }
 
   void end(Chain& chain, Code& out, std::unique_ptr<ViewStoreInstr> store) {
-    if (chain.links.size() == 1 && store == nullptr) {
+    // One link of several strips is also built as a chain, which fetches ahead after each of them.
+    if (chain.links.size() == 1 && store == nullptr && chain.rows * chain.cols <= StripInstr::kLongestStrip) {
       out.push_back(std::move(chain.links[0]));
     } else if (!chain.links.empty()) {
       out.push_back(build(chain, std::move(store)));
@@ -250,6 +252,7 @@ class Fuser {
       }
       if (!step.in_strip) strip->accesses.push_back({e->dst.buffer, true});
       if (store != nullptr && store->src.buffer == e->dst.buffer) strip->stored = strip->steps.size();
+      step.choose_loop();
       strip->steps.push_back(step);
     }
     add_in_place(*strip);
@@ -264,6 +267,7 @@ class Fuser {
       strip->in_place.insert(strip->in_place.end(), store->in_place.begin(), store->in_place.end());
       strip->store = std::move(store);
     }
+    strip->finish();
     return strip;
   }
 
@@ -301,6 +305,7 @@ class Fuser {
 
 void fuse_chains(std::vector<BufferInfo>& buffers, Code& uniform, Code& block) {
   Fuser fuser(buffers);
+  absorb_conversions(buffers, uniform, block);
   for (Code* code : {&uniform, &block}) fuser.count_reads(*code);
   for (Code* code : {&uniform, &block}) fuser.fuse(*code);
 }

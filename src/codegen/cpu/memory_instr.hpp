@@ -1,5 +1,6 @@
 // Instructions that read and write tensors: through views, through tiles of pointers, atomically.
 #pragma once
+#include "codegen/cpu/borrow.hpp"
 #include "codegen/cpu/checker_site.hpp"
 #include "codegen/cpu/copy.hpp"
 #include "codegen/cpu/layout.hpp"
@@ -76,6 +77,7 @@ class ViewLoadInstr final : public Instr {
   Ref dst;
   std::uint64_t padding = 0;  ///< bits
   std::int64_t count = 0;
+  Dims tile;
   std::vector<std::int64_t> dst_stride;  ///< bytes
   Status run(Frame&) const override;
   /// Whole tiles that lie contiguously in memory are then used where they are.
@@ -83,10 +85,13 @@ class ViewLoadInstr final : public Instr {
   std::int64_t borrowable() const override {
     return access.sparse < 0 && !access.nibbles && !access.bools ? static_cast<std::int64_t>(dst.buffer) : -1;
   }
+  std::int64_t row_length() const override;
+  void borrow_rows() override { lying_ = Lying::Rows; }
+  void borrow_strides() override { lying_ = Lying::Strides; }
 
  private:
-  bool is_contiguous(const Window&) const;
   bool borrow_ = false;
+  Lying lying_ = Lying::Whole;
 };
 
 class ViewStoreInstr final : public Instr {

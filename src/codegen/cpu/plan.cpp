@@ -61,6 +61,8 @@ class Planner {
   void walk(Code& code, int loop) {
     for (auto& instr : code) {
       const int pos = position_[instr.get()] = next_++;
+      at_.resize(static_cast<std::size_t>(next_), nullptr);
+      at_.back() = instr.get();
       for (const Access& a : instr->accesses) {
         auto& t = touches_[a.buffer];
         (a.write ? t.writes : t.reads).push_back({pos, loop});
@@ -116,7 +118,25 @@ class Planner {
       if (!only_read_before_writes(code, i, touches_[static_cast<std::size_t>(b)])) continue;
       code[i]->borrow();
       borrowed_[static_cast<std::size_t>(b)] = true;
+      borrow_rows(*code[i], static_cast<std::uint32_t>(b));
     }
+  }
+
+  /// If all instructions that read the tile of a load can find its rows apart from each other, it need not be copied
+  /// there either.
+  void borrow_rows(Instr& load, std::uint32_t b) {
+    const std::int64_t length = load.row_length();
+    if (length == 0 || touches_[b].reads.empty()) return;
+    for (Point p : touches_[b].reads)
+      if (!at_[static_cast<std::size_t>(p.pos)]->takes_rows(b, length)) return;
+    bool strides = true;
+    for (Point p : touches_[b].reads) {
+      Instr* reader = at_[static_cast<std::size_t>(p.pos)];
+      reader->take_rows(b, length);
+      strides = strides && reader->takes_strides(b);
+    }
+    load.borrow_rows();
+    if (strides) load.borrow_strides();
   }
 
   /// Results of an `if` that are only read after it in the same straight line of code: the copies that end its arms
@@ -306,6 +326,7 @@ class Planner {
   std::vector<bool> borrowed_;
   std::vector<std::vector<std::uint32_t>> forwarded_;  ///< per result of an `if`: what its copies pass on by address
   std::unordered_map<const Instr*, std::vector<std::uint32_t>> results_of_;  ///< buffers of the results of an `if`
+  std::vector<Instr*> at_;                                                   ///< by position; null: no instruction
   std::unordered_map<const Instr*, int> loop_of_, first_child_end_, position_;
   std::vector<Candidate> candidates_;
   std::set<std::tuple<int, std::uint32_t, std::uint32_t>> allowed_;

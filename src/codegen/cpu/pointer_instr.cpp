@@ -104,9 +104,17 @@ void check_lanes(Frame& f, const Site& site, const Lane& pointers, const Lane& m
 }  // namespace
 
 std::uint64_t load_bits(const std::byte* p, std::int64_t elem_bytes) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, p, static_cast<std::size_t>(elem_bytes));
-  return bits;
+  // By type: a copy of a length that is not known is a call, and what is then read back as a whole waits for its bytes.
+  const auto read = [&]<class T>(T v) -> std::uint64_t {
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  };
+  switch (elem_bytes) {
+    case 1: return read(std::uint8_t{});
+    case 2: return read(std::uint16_t{});
+    case 4: return read(std::uint32_t{});
+    default: return read(std::uint64_t{});
+  }
 }
 
 void store_bits(std::byte* p, std::uint64_t bits, std::int64_t elem_bytes) {

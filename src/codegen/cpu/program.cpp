@@ -43,6 +43,7 @@ class Arena {
   }
   std::vector<std::byte*> bases, homes;
   std::vector<const std::byte*> previous;
+  std::vector<std::int64_t> pitches, steps;
   Lookahead ahead;
   bool in_use = false;
 
@@ -111,6 +112,10 @@ class ProgramImpl final : public Program {
     arena.previous.assign(places_.size(), nullptr);
     arena.ahead.forget();
     frame.previous = arena.previous.data();
+    arena.pitches.resize(places_.size());
+    frame.pitch = arena.pitches.data();
+    arena.steps.resize(places_.size());
+    frame.step = arena.steps.data();
     frame.ahead = &arena.ahead;
   }
 
@@ -130,7 +135,14 @@ struct ProgramImpl::Launch final : Job {
   std::span<const std::uint64_t> args;
   Checker* checker = nullptr;
   std::uint64_t blocks = 0, chunk = 1;
-  std::atomic<std::uint64_t> next{0};
+  /// A stretch of blocks that one thread starts with, and others help to finish: neighbouring blocks mostly read
+  /// neighbouring memory.
+  struct alignas(64) Stretch {
+    std::atomic<std::uint64_t> next{0};
+    std::uint64_t end = 0;
+  };
+  std::vector<Stretch> stretches;
+  std::atomic<std::size_t> arrived{0};
   std::atomic<bool> stop{false};
   std::mutex mutex;
   std::exception_ptr error;
@@ -153,9 +165,34 @@ struct ProgramImpl::Launch final : Job {
     arena.in_use = false;
   }
 
+  /// Every thread has a stretch, if there are as many blocks.
+  void divide(int threads) {
+    const auto count = static_cast<std::uint64_t>(threads);
+    chunk = threads == 1 ? blocks : std::max<std::uint64_t>(1, blocks / (count * kChunksPerThread));
+    stretches = std::vector<Stretch>(static_cast<std::size_t>(threads));
+    for (std::uint64_t t = 0; t < count; ++t) {
+      stretches[t].next.store(blocks * t / count, std::memory_order_relaxed);
+      stretches[t].end = blocks * (t + 1) / count;
+    }
+  }
+  /// The next chunk, of stretch `at` or else of the ones after it; false: there is none.
+  bool take(std::size_t& at, std::uint64_t& first, std::uint64_t& last) {
+    for (std::size_t tried = 0; tried < stretches.size(); ++tried) {
+      Stretch& s = stretches[at];
+      if (s.next.load(std::memory_order_relaxed) < s.end) {
+        first = s.next.fetch_add(chunk, std::memory_order_relaxed);
+        last = std::min(s.end, first + chunk);
+        if (first < s.end) return true;
+      }
+      at = (at + 1) % stretches.size();
+    }
+    return false;
+  }
+
   void go(Arena& arena) {
-    std::uint64_t first = next.fetch_add(chunk, std::memory_order_relaxed);
-    if (first >= blocks) return;
+    std::size_t stretch = arrived.fetch_add(1, std::memory_order_relaxed) % stretches.size();
+    std::uint64_t first = 0, last = 0;
+    if (!take(stretch, first, last)) return;
     Frame frame;
     frame.grid[0] = static_cast<std::int32_t>(grid.x);
     frame.grid[1] = static_cast<std::int32_t>(grid.y);
@@ -165,8 +202,7 @@ struct ProgramImpl::Launch final : Job {
     frame.checker = checker;
     program.prepare(frame, arena, args);
     cpu::run(program.uniform_, frame);
-    for (; first < blocks; first = next.fetch_add(chunk, std::memory_order_relaxed)) {
-      const std::uint64_t last = std::min(blocks, first + chunk);
+    do {
       const std::uint64_t row = first / grid.x;
       std::uint32_t x = static_cast<std::uint32_t>(first % grid.x), y = static_cast<std::uint32_t>(row % grid.y),
                     z = static_cast<std::uint32_t>(row / grid.y);
@@ -186,7 +222,7 @@ struct ProgramImpl::Launch final : Job {
           }
         }
       }
-    }
+    } while (take(stretch, first, last));
   }
 };
 
@@ -205,11 +241,7 @@ void ProgramImpl::run(Grid grid, std::span<const std::uint64_t> args, const RunO
     threads = 1;  // blocks in order: the same violation is found first every time
   }
   threads = static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(threads), launch.blocks));
-  if (threads == 1) {
-    launch.chunk = launch.blocks;
-  } else {
-    launch.chunk = std::max<std::uint64_t>(1, launch.blocks / (static_cast<std::uint64_t>(threads) * kChunksPerThread));
-  }
+  launch.divide(threads);
   run_with_helpers(launch, threads - 1);
   if (launch.error) std::rethrow_exception(launch.error);
 }

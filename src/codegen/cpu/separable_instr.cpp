@@ -141,24 +141,18 @@ void check(Frame& f, const SeparablePlace& p, const SeparableWindow& w, const Si
   });
 }
 
-bool is_contiguous(const SeparablePlace& p, const SeparableWindow& w) {
-  for (std::size_t a = 0; a < p.tile.size(); ++a)
-    if (p.tile[a] != 1 && w.step[a] != p.stride[a]) return false;
-  return true;
-}
-
 }  // namespace
+
+std::int64_t SeparableLoadInstr::row_length() const { return cpu::row_length(place.tile); }
 
 Status SeparableLoadInstr::run(Frame& f) const {
   const SeparableWindow w = resolve(f, place);
   if (f.checker != nullptr) check(f, place, w, site);
   if (borrow_) {
-    const bool there = w.whole && w.simple && is_contiguous(place, w);
-    f.base[dst.buffer] = there ? w.address : f.home[dst.buffer];
-    if (there) {
-      f.ahead->expect(w.address, count * place.elem_bytes, f.previous[dst.buffer]);
+    const bool there = w.whole && w.simple;
+    if (there && borrow_tile(f, dst.buffer, place.tile, place.elem_bytes, lying_, {w.address, w.step}))
       return Status::Next;
-    }
+    own_tile(f, dst.buffer, place.tile, place.elem_bytes);
   }
   auto* to = f.at<std::byte>(dst);
   if (!w.whole || !w.simple || place.listed >= 0) {

@@ -56,9 +56,13 @@ class SeparableLoadInstr final : public Instr {
   std::int64_t borrowable() const override {
     return place.listed < 0 && !bools ? static_cast<std::int64_t>(dst.buffer) : -1;
   }
+  std::int64_t row_length() const override;
+  void borrow_rows() override { lying_ = Lying::Rows; }
+  void borrow_strides() override { lying_ = Lying::Strides; }
 
  private:
   bool borrow_ = false;
+  Lying lying_ = Lying::Whole;
 };
 
 class SeparableStoreInstr final : public Instr {

@@ -5,6 +5,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -32,21 +34,24 @@ class Pool {
   }
 
   void run(Job& job, int helpers) {
-    int inside = 0;
+    int inside = 0, sleepers = 0;
     std::condition_variable left;
     {
       std::lock_guard lock(mutex_);
       while (static_cast<int>(workers_.size()) < helpers) workers_.emplace_back([this] { serve(); }).detach();
       for (int i = 0; i < helpers; ++i) tickets_.push_back({&job, &inside, &left});
+      waiting_.fetch_add(helpers, std::memory_order_relaxed);
+      sleepers = asleep_;
     }
-    if (helpers == 1) {
+    if (helpers == 1 && sleepers > 0) {
       wake_.notify_one();
-    } else {
+    } else if (sleepers > 0) {
       wake_.notify_all();
     }
     job.work();
     std::unique_lock lock(mutex_);
-    std::erase_if(tickets_, [&](const Ticket& t) { return t.job == &job; });
+    const auto withdrawn = std::erase_if(tickets_, [&](const Ticket& t) { return t.job == &job; });
+    waiting_.fetch_sub(static_cast<int>(withdrawn), std::memory_order_relaxed);
     left.wait(lock, [&] { return inside == 0; });
   }
 
@@ -54,9 +59,17 @@ class Pool {
   void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
+      if (tickets_.empty()) {
+        lock.unlock();
+        look_out();
+        lock.lock();
+      }
+      ++asleep_;
       wake_.wait(lock, [&] { return !tickets_.empty(); });
+      --asleep_;
       const Ticket ticket = tickets_.front();
       tickets_.pop_front();
+      waiting_.fetch_sub(1, std::memory_order_relaxed);
       ++*ticket.inside;
       lock.unlock();
       ticket.job->work();
@@ -65,8 +78,27 @@ class Pool {
     }
   }
 
+  /// Looks for tickets for a while: launches follow each other, and to wake a thread takes longer than many kernels
+  /// run.
+  void look_out() const {
+    const auto until = std::chrono::steady_clock::now() + kLookOut;
+    while (waiting_.load(std::memory_order_relaxed) == 0 && std::chrono::steady_clock::now() < until)
+      for (int i = 0; i < kPauses; ++i) pause();
+  }
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
+  static constexpr std::chrono::microseconds kLookOut{50};
+  static constexpr int kPauses = 16;
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::atomic<int> waiting_{0};  ///< as many as tickets; read without the mutex
+  int asleep_ = 0;
   std::deque<Ticket> tickets_;
   std::vector<std::thread> workers_;
 };

@@ -59,9 +59,15 @@ Status CopyInstr::run(Frame& f) const {
 }
 
 Status ElementwiseInstr::run(Frame& f) const {
+  if (rows * cols == 1 && fn.plain && !fn.swapped && outer.empty()) {  // arithmetic on indices
+    const auto at = [&](int i) { return i < sources ? f.at<std::byte>(source[i].ref) : nullptr; };
+    fn.loop(f.at<std::byte>(dst), at(0), at(1), at(2), 1);
+    return Status::Next;
+  }
   prims::Operand operands[kMaxSources];
   for (int i = 0; i < sources; ++i)
-    operands[i] = {f.at<std::byte>(source[i].ref), source[i].row_stride, source[i].splat};
+    operands[i] = {f.at<std::byte>(source[i].ref),
+                   source[i].apart ? f.pitch[source[i].ref.buffer] : source[i].row_stride, source[i].splat};
   auto* to = f.at<std::byte>(dst);
   if (outer.empty()) {
     fn(to, operands, rows, cols);
@@ -70,6 +76,27 @@ Status ElementwiseInstr::run(Frame& f) const {
     run_outer(f, operands, to, 0);
   }
   return Status::Next;
+}
+
+/// Operands are rows of the wanted length, or can be seen as such: where all of them are stored without a gap, or are
+/// one value.
+bool ElementwiseInstr::takes_rows(std::uint32_t buffer, std::int64_t length) const {
+  if (!outer.empty() || (rows > 1 ? cols != length : cols % length != 0)) return false;
+  for (int i = 0; i < sources; ++i) {
+    const Source& s = source[i];
+    const bool full = !s.splat && (rows == 1 || s.row_stride == length * s.elem_bytes);
+    if (s.ref.buffer == buffer && (!full || s.ref.offset != 0)) return false;
+  }
+  return true;
+}
+
+void ElementwiseInstr::take_rows(std::uint32_t buffer, std::int64_t length) {
+  if (rows == 1) {
+    rows = cols / length;
+    cols = length;
+    for (int i = 0; i < sources; ++i) source[i].row_stride = source[i].splat ? 0 : length * source[i].elem_bytes;
+  }
+  for (int i = 0; i < sources; ++i) source[i].apart |= source[i].ref.buffer == buffer;
 }
 
 void ElementwiseInstr::run_outer(Frame& f, prims::Operand* operands, std::byte* to, std::size_t axis) const {
@@ -134,16 +161,41 @@ Status NibbleInstr::run(Frame& f) const {
   return Status::Next;
 }
 
+/// One of the two factors whose rows, or columns, are the rows of the buffer. Accumulators and scales are not.
+bool MmaInstr::takes_rows(std::uint32_t buffer, std::int64_t length) const {
+  if (batch != 1 || acc.buffer == buffer || (scaled && (a_scale.ref.buffer == buffer || b_scale.ref.buffer == buffer)))
+    return false;
+  for (const Operand* o : {&a, &b}) {
+    if (o->ref.buffer != buffer) continue;
+    const bool by_rows = o->row_stride == length && o->col_stride == 1;
+    const bool by_cols = o->col_stride == length && o->row_stride == 1;
+    if (o->ref.offset != 0 || by_rows == by_cols) return false;
+  }
+  return true;
+}
+
+void MmaInstr::take_rows(std::uint32_t buffer, std::int64_t /*length*/) {
+  for (Operand* o : {&a, &b}) {
+    if (o->ref.buffer != buffer) continue;
+    o->rows_apart = o->col_stride == 1;
+    o->cols_apart = !o->rows_apart;
+  }
+}
+
+prims::Matrix MmaInstr::matrix(const Frame& f, const Operand& o) const {
+  const auto* data = f.at<std::byte>(o.ref);
+  if (!o.rows_apart && !o.cols_apart) return {data, o.batch_stride, o.row_stride, o.col_stride};
+  const std::int64_t pitch = f.pitch[o.ref.buffer] / elem_bytes, step = f.step[o.ref.buffer] / elem_bytes;
+  return {data, o.batch_stride, o.rows_apart ? pitch : step, o.rows_apart ? step : pitch};
+}
+
 Status MmaInstr::run(Frame& f) const {
-  const auto matrix = [&](const Operand& o) {
-    return prims::Matrix{f.at<std::byte>(o.ref), o.batch_stride, o.row_stride, o.col_stride};
-  };
   prims::MmaArgs args{};
-  args.a = matrix(a);
-  args.b = matrix(b);
+  args.a = matrix(f, a);
+  args.b = matrix(f, b);
   if (scaled) {
-    args.a_scale = matrix(a_scale);
-    args.b_scale = matrix(b_scale);
+    args.a_scale = matrix(f, a_scale);
+    args.b_scale = matrix(f, b_scale);
   }
   args.acc = f.at<std::byte>(acc);
   args.dst = f.at<std::byte>(dst);

@@ -32,6 +32,7 @@ class ElementwiseInstr final : public Instr {
     std::int64_t elem_bytes = 0;
     std::int64_t row_stride = 0;  ///< bytes
     bool splat = true;
+    bool apart = false;               ///< the stride of rows is Frame::pitch
     std::vector<std::int64_t> outer;  ///< bytes, one per outer axis
   };
   prims::Elementwise fn;
@@ -42,6 +43,8 @@ class ElementwiseInstr final : public Instr {
   std::vector<std::int64_t> outer;  ///< extents
 
   Status run(Frame&) const override;
+  bool takes_rows(std::uint32_t buffer, std::int64_t length) const override;
+  void take_rows(std::uint32_t buffer, std::int64_t length) override;
 
  private:
   void run_outer(Frame&, prims::Operand*, std::byte* dst, std::size_t axis) const;
@@ -95,13 +98,21 @@ class MmaInstr final : public Instr {
   struct Operand {
     Ref ref;
     std::int64_t batch_stride = 0, row_stride = 0, col_stride = 0;
+    bool rows_apart = false, cols_apart = false;  ///< that stride is Frame::pitch, the other one Frame::step
   };
   prims::MmaFn fn = nullptr;
   Operand a, b, a_scale, b_scale;
   Ref acc, dst, scratch;
   bool scaled = false;
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  std::int64_t elem_bytes = 0;  ///< of a and b
   Status run(Frame&) const override;
+  bool takes_rows(std::uint32_t buffer, std::int64_t length) const override;
+  bool takes_strides(std::uint32_t) const override { return true; }
+  void take_rows(std::uint32_t buffer, std::int64_t length) override;
+
+ private:
+  prims::Matrix matrix(const Frame&, const Operand&) const;
 };
 
 /// The coordinates of the block, and the extents of the grid.

@@ -136,6 +136,7 @@ void Translator::translate_mma(const ir::Operation& op) {
   instr->m = in[0].shape[r - 2];
   instr->k = in[0].shape[r - 1];
   instr->n = in[1].shape[r - 1];
+  instr->elem_bytes = in[0].elem_bytes;
   for (Ref ref : refs) instr->accesses.push_back({ref.buffer, false});
   instr->accesses.push_back({scratch.buffer, true});
   instr->accesses.push_back({dst.ref.buffer, true});

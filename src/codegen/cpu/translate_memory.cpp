@@ -190,6 +190,7 @@ void Translator::translate_view_access(const ir::Operation& op) {
     auto* instr = emit<ViewLoadInstr>(scope_);
     instr->site = site;
     instr->dst = dst.ref;
+    instr->tile = dst.shape;
     instr->dst_stride = byte_strides(dst);
     instr->count = dst.count();
     instr->padding = padding_bits(v.type);

@@ -122,22 +122,15 @@ void check(Frame& f, const ViewAccess& a, const Window& w, const Site& site,
 
 }  // namespace
 
-bool ViewLoadInstr::is_contiguous(const Window& w) const {
-  for (std::size_t i = 0; i < access.axes.size(); ++i)
-    if (access.axes[i].tile != 1 && w.stride[i] != dst_stride[i]) return false;
-  return true;
-}
+std::int64_t ViewLoadInstr::row_length() const { return cpu::row_length(tile); }
 
 Status ViewLoadInstr::run(Frame& f) const {
   const Window w = resolve(f, access);
   if (f.checker != nullptr) check(f, access, w, site, dst_stride);
   if (borrow_) {
-    const bool there = w.whole && is_contiguous(w);
-    f.base[dst.buffer] = there ? w.address : f.home[dst.buffer];
-    if (there) {
-      f.ahead->expect(w.address, count * access.elem_bytes, f.previous[dst.buffer]);
+    if (w.whole && borrow_tile(f, dst.buffer, tile, access.elem_bytes, lying_, {w.address, w.stride}))
       return Status::Next;
-    }
+    own_tile(f, dst.buffer, tile, access.elem_bytes);
   }
   auto* to = f.at<std::byte>(dst);
   if (!w.whole || access.sparse >= 0 || access.nibbles) fill_elements(to, count, padding, access.elem_bytes);

@@ -286,4 +286,31 @@ Elementwise elementwise(const ElementOp& op, Isa isa) {
   return {};
 }
 
+Elementwise converting(const Elementwise& user, int operand, const Elementwise& conversion, Isa isa) {
+  const ElementOp& from = conversion.op;
+  const bool widens = from.op == Op::FToF && from.result == Elem::F32 && from.source != Elem::F32 && conversion.plain;
+  const bool takes = !user.by_reference && user.load[operand] == nullptr && !user.widening &&
+                     (user.plain || user.loop != nullptr) && operand_element(user.op, operand) == Elem::F32;
+  if (!widens || !takes) return {};
+  Elementwise e = user;
+  e.with_one[0] = e.with_one[1] = nullptr;
+  e.bytes[operand] = conversion.bytes[0];
+  const bool commutes = user.op.op == Op::Fma || user.op.op == Op::MulF || user.op.op == Op::AddF;
+  const bool simple = user.plain && commutes && !user.swapped && !user.op.flush_to_zero && operand < 2;
+  if (const LoopFn f = simple ? table(isa).widening(user.op.op, from.source) : nullptr) {
+    e.loop = f;
+    e.widening = true;
+    e.swapped = operand == 1;  // the loop converts its first operand
+    if (e.swapped) std::swap(e.bytes[0], e.bytes[1]);
+    return e;
+  }
+  if (user.swapped) return {};
+  e.load[operand] = conversion.loop;
+  e.plain = false;
+  return e;
+}
+Elementwise converting(const Elementwise& user, int operand, const Elementwise& conversion) {
+  return converting(user, operand, conversion, selected_isa());
+}
+
 }  // namespace tessera::cpu::prims

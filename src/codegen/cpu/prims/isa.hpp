@@ -28,25 +28,26 @@ struct Loop {
 };
 
 /// The loops of one instruction set. Null where it has none: elementwise.cpp and reduce.cpp say which are requested.
-#define TESSERA_PRIMS_DECLARE(isa)                                                  \
-  namespace isa {                                                                   \
-  Loop integer(const ir::ElementOp&);    /* i8 (also i1), i16, i32, i64 */          \
-  Loop arithmetic(const ir::ElementOp&); /* f32, f64; absf and negf also 16 bits */ \
-  Loop elementary(const ir::ElementOp&); /* f32, rsqrt also f64 */                  \
-  LoopFn narrow_fma();                   /* f32 operands that hold f16 or bf16 */   \
-  LoopFn widen(ir::Elem);                /* any float to f32; f64 to an odd f32 */  \
-  LoopFn narrow(ir::Elem);               /* f32 to any float but f8e8m0 */          \
-  LoopFn double_to_float();                                                         \
-  LoopFn float_to_integer(bool from_f64, ir::Elem to, bool is_signed);              \
-  LoopFn integer_to_float(ir::Elem from, bool is_signed, FromInteger);              \
-  LoopFn resize(int from_bytes, int to_bytes, bool is_signed);                      \
-  LoopFn extend_bits(ir::Elem from, bool is_signed); /* i1 and i4 to i8 */          \
-  LoopFn keep_bits(ir::Elem to);                     /* i8 to i1 and i4 */          \
-  LoopFn select(int bytes);                                                         \
-  LoopFn copy(int bytes);                                                           \
-  LoopFn offset(int index_bytes, int pointee_bytes); /* 4 or 8; 1, 2, 4 or 8 */     \
-  RowFn reduce_row(const ir::ElementOp&);                                           \
-  MmaFn matmul(const MmaOp&);                                                       \
+#define TESSERA_PRIMS_DECLARE(isa)                                                         \
+  namespace isa {                                                                          \
+  Loop integer(const ir::ElementOp&);    /* i8 (also i1), i16, i32, i64 */                 \
+  Loop arithmetic(const ir::ElementOp&); /* f32, f64; absf and negf also 16 bits */        \
+  Loop elementary(const ir::ElementOp&); /* f32, rsqrt also f64 */                         \
+  LoopFn widening(ir::Op, ir::Elem);     /* fma, mulf, addf of f32, a narrow float as a */ \
+  LoopFn narrow_fma();                   /* f32 operands that hold f16 or bf16 */          \
+  LoopFn widen(ir::Elem);                /* any float to f32; f64 to an odd f32 */         \
+  LoopFn narrow(ir::Elem);               /* f32 to any float but f8e8m0 */                 \
+  LoopFn double_to_float();                                                                \
+  LoopFn float_to_integer(bool from_f64, ir::Elem to, bool is_signed);                     \
+  LoopFn integer_to_float(ir::Elem from, bool is_signed, FromInteger);                     \
+  LoopFn resize(int from_bytes, int to_bytes, bool is_signed);                             \
+  LoopFn extend_bits(ir::Elem from, bool is_signed); /* i1 and i4 to i8 */                 \
+  LoopFn keep_bits(ir::Elem to);                     /* i8 to i1 and i4 */                 \
+  LoopFn select(int bytes);                                                                \
+  LoopFn copy(int bytes);                                                                  \
+  LoopFn offset(int index_bytes, int pointee_bytes); /* 4 or 8; 1, 2, 4 or 8 */            \
+  RowFn reduce_row(const ir::ElementOp&);                                                  \
+  MmaFn matmul(const MmaOp&);                                                              \
   }
 TESSERA_PRIMS_DECLARE(baseline)
 TESSERA_PRIMS_DECLARE(avx2)
@@ -73,6 +74,7 @@ struct Table {
   Loop (*integer)(const ir::ElementOp&);
   Loop (*arithmetic)(const ir::ElementOp&);
   Loop (*elementary)(const ir::ElementOp&);
+  LoopFn (*widening)(ir::Op, ir::Elem);
   LoopFn (*narrow_fma)();
   LoopFn (*widen)(ir::Elem);
   LoopFn (*narrow)(ir::Elem);
@@ -98,6 +100,7 @@ const Table& table(Isa);
 
 /// The same choices as prims.hpp, for one instruction set (tests compare them).
 Elementwise elementwise(const ir::ElementOp&, Isa);
+Elementwise converting(const Elementwise& user, int operand, const Elementwise& conversion, Isa);
 Reduce reduce(const ir::ElementOp&, Isa);
 Scan scan(const ir::ElementOp&, Isa);
 MmaFn mma(const MmaOp&, Isa);

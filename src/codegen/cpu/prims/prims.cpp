@@ -69,11 +69,11 @@ Isa selected_isa() {
   return isa;
 }
 
-#define TESSERA_PRIMS_TABLE(isa)                                                                                    \
-  {                                                                                                                 \
-    isa::integer, isa::arithmetic, isa::elementary, isa::narrow_fma, isa::widen, isa::narrow, isa::double_to_float, \
-        isa::float_to_integer, isa::integer_to_float, isa::resize, isa::extend_bits, isa::keep_bits, isa::select,   \
-        isa::copy, isa::offset, isa::reduce_row, isa::matmul                                                        \
+#define TESSERA_PRIMS_TABLE(isa)                                                                             \
+  {                                                                                                          \
+    isa::integer, isa::arithmetic, isa::elementary, isa::widening, isa::narrow_fma, isa::widen, isa::narrow, \
+        isa::double_to_float, isa::float_to_integer, isa::integer_to_float, isa::resize, isa::extend_bits,   \
+        isa::keep_bits, isa::select, isa::copy, isa::offset, isa::reduce_row, isa::matmul                    \
   }
 const Table& table(Isa isa) {
   static constexpr Table baseline = TESSERA_PRIMS_TABLE(baseline);

@@ -46,6 +46,7 @@ struct Elementwise {
   bool any_length = true;        ///< the loop takes any number of elements, otherwise at most kUniformCopies
   bool swapped = false;          ///< the first operand is the loop's second
   bool plain = false;            ///< the loop alone
+  bool widening = false;         ///< the loop converts its first operand
   bool by_reference = false;     ///< no loop: ir::evaluate_element for each element (operations that are rare)
   int arity = 0, out_bytes = 0;  ///< of an element
   int bytes[3] = {};             ///< of an element of each operand
@@ -65,6 +66,10 @@ struct Elementwise {
 /// pointee size), ptr_to_int, int_to_ptr, fpowi. None for other operations. (bitcast, ptr_to_ptr, assume, reshape,
 /// broadcast cost nothing and need no function.)
 Elementwise elementwise(const ir::Operation&);
+
+/// `user` with an operand that is not converted yet: what `conversion` (to f32) does to it is done on the way, in the
+/// registers of the loop where an instruction set has such a loop. None if the two are not of that kind.
+Elementwise converting(const Elementwise& user, int operand, const Elementwise& conversion);
 
 /// Combines one element with n contiguous ones: acc = op(acc, src[0], ..., src[n - 1]), associated as reductions are.
 using RowFn = void (*)(void* acc, const void* src, std::int64_t n);

@@ -100,16 +100,11 @@ void walk_rows(const Elementwise& e, char* out, const Operand* srcs, std::int64_
 
 /// One row whose operands are stored, or uniform: nothing needs a buffer.
 void walk_line(const Elementwise& e, char* out, const Operand* srcs, std::int64_t n) {
-  const char* at[3] = {};
-  std::int64_t step[3] = {};  // bytes
-  for (int i = 0; i < e.arity; ++i) {
-    at[i] = static_cast<const char*>(srcs[i].data);
-    step[i] = srcs[i].uniform ? 0 : e.bytes[i] * kChunk;
-  }
-  for (; n > 0; n -= kChunk) {
-    chunk(e, out, at, std::min(n, kChunk));
-    out += kChunk * e.out_bytes;
-    for (int i = 0; i < 3; ++i) at[i] += step[i];
+  for (std::int64_t first = 0; first < n; first += kChunk) {
+    const char* at[3] = {};
+    for (int i = 0; i < e.arity; ++i)
+      at[i] = static_cast<const char*>(srcs[i].data) + (srcs[i].uniform ? 0 : first * e.bytes[i]);
+    chunk(e, out + first * e.out_bytes, at, std::min(n - first, kChunk));
   }
 }
 
@@ -163,13 +158,29 @@ bool run_rows_with_one(const Elementwise& e, char* dst, const Operand* s, std::i
   return true;
 }
 
+/// Rows that are stored, each as one call of a loop.
+bool run_stored_rows(const Elementwise& e, char* dst, const Operand* s, std::int64_t rows, std::int64_t cols) {
+  if (!e.any_length) return false;
+  const char* at[3] = {};
+  for (int i = 0; i < e.arity; ++i) {
+    if (s[i].splat || s[i].uniform) return false;
+    at[i] = static_cast<const char*>(s[i].data);
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    e.loop(dst, at[0], at[1], at[2], cols);
+    dst += cols * e.out_bytes;
+    for (int i = 0; i < e.arity; ++i) at[i] += s[i].row_stride;
+  }
+  return true;
+}
+
 /// What is not the loop alone on one element.
 __attribute__((noinline)) void run_any(const Elementwise& e, char* dst, const Operand* srcs, std::int64_t rows,
                                        std::int64_t cols) {
-  Operand exchanged[2];
+  Operand exchanged[3];
   if (e.swapped) {
-    exchanged[0] = srcs[1];
-    exchanged[1] = srcs[0];
+    std::copy_n(srcs, e.arity, exchanged);
+    std::swap(exchanged[0], exchanged[1]);
     srcs = exchanged;
   }
   if (rows == 1 && cols == 1) {
@@ -177,7 +188,9 @@ __attribute__((noinline)) void run_any(const Elementwise& e, char* dst, const Op
     for (int i = 0; i < e.arity; ++i) at[i] = static_cast<const char*>(srcs[i].data);
     return chunk(e, dst, at, 1);
   }
-  if (e.plain && (run_whole(e, dst, srcs, rows, cols) || run_rows_with_one(e, dst, srcs, rows, cols))) return;
+  if (e.plain && (run_whole(e, dst, srcs, rows, cols) || run_rows_with_one(e, dst, srcs, rows, cols) ||
+                  run_stored_rows(e, dst, srcs, rows, cols)))
+    return;
   walk(e, dst, srcs, rows, cols);
 }
 

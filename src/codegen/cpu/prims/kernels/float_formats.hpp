@@ -3,6 +3,7 @@
 // has them.
 #pragma once
 #include "codegen/cpu/prims/kernels/support.hpp"
+#include "codegen/cpu/prims/kernels/wide_load.hpp"
 
 #if defined(__F16C__) || defined(__AVX512BW__)
 #include <immintrin.h>
@@ -79,14 +80,24 @@ struct Float<Elem::F64> {
 };
 
 /// load and store of formats whose elements are converted one by one.
-template <class Derived, class UT>
+template <class Derived, class UT, Elem e>
 struct Converted {
   using U = UT;
   using Compute = float;
   static constexpr bool direct = false;
   static TESSERA_OUTLINED void load(float* to, const U* from, i64 n) {
+    i64 i = 0;
+    if constexpr (WideLoad<e>::exists) {
+      for (; i + kOddLanes <= n; i += kOddLanes) {
+        if (WideLoad<e>::is_odd(from + i)) [[unlikely]] {
+          for (i64 k = i; k < i + kOddLanes; ++k) to[k] = Derived::load_one(from[k]);
+        } else {
+          for (i64 k = i; k < i + kOddLanes; k += kWideLanes) store_wide(to + k, WideLoad<e>::load(from + k));
+        }
+      }
+    }
     TESSERA_INDEPENDENT
-    for (i64 i = 0; i < n; ++i) to[i] = Derived::load_one(from[i]);
+    for (; i < n; ++i) to[i] = Derived::load_one(from[i]);
   }
   static TESSERA_OUTLINED void store(U* to, const float* from, i64 n) {
     TESSERA_INDEPENDENT
@@ -95,7 +106,7 @@ struct Converted {
 };
 
 template <>
-struct Float<Elem::BF16> : Converted<Float<Elem::BF16>, std::uint16_t> {
+struct Float<Elem::BF16> : Converted<Float<Elem::BF16>, std::uint16_t, Elem::BF16> {
   static float load_one(U v) { return bits_as<float>(static_cast<std::uint32_t>(v) << 16); }
   static U store_one(float v) {
     const std::uint32_t bits = bits_as<std::uint32_t>(v);
@@ -128,7 +139,7 @@ struct Float<Elem::BF16> : Converted<Float<Elem::BF16>, std::uint16_t> {
 #endif
 };
 template <>
-struct Float<Elem::TF32> : Converted<Float<Elem::TF32>, std::uint32_t> {
+struct Float<Elem::TF32> : Converted<Float<Elem::TF32>, std::uint32_t, Elem::TF32> {
   static float load_one(U v) { return bits_as<float>(v & 0xFFFFE000u); }
   static U store_one(float v) {
     const std::uint32_t bits = bits_as<std::uint32_t>(v);
@@ -138,14 +149,14 @@ struct Float<Elem::TF32> : Converted<Float<Elem::TF32>, std::uint32_t> {
 };
 /// A power of two without sign; only read here (writing it takes a rounding mode: the reference).
 template <>
-struct Float<Elem::F8E8M0FNU> : Converted<Float<Elem::F8E8M0FNU>, std::uint8_t> {
+struct Float<Elem::F8E8M0FNU> : Converted<Float<Elem::F8E8M0FNU>, std::uint8_t, Elem::F8E8M0FNU> {
   static float load_one(U v) {
     const std::uint32_t e = v;
     return bits_as<float>(e == 255 ? 0x7FC00000u : e == 0 ? 0x00400000u : e << 23);
   }
 };
 template <class S, Elem e>
-struct Small : Converted<Float<e>, std::uint8_t> {
+struct Small : Converted<Float<e>, std::uint8_t, e> {
   static float load_one(std::uint8_t v) { return S::widen(v); }
   static std::uint8_t store_one(float v) { return static_cast<std::uint8_t>(S::narrow(v)); }
 };
@@ -157,7 +168,7 @@ template <>
 struct Float<Elem::F4E2M1FN> : Small<SmallFormat<2, 1, 1, false, false, true>, Elem::F4E2M1FN> {};
 /// Unsigned: what is negative becomes zero.
 template <>
-struct Float<Elem::F8E5M3FNU> : Converted<Float<Elem::F8E5M3FNU>, std::uint8_t> {
+struct Float<Elem::F8E5M3FNU> : Converted<Float<Elem::F8E5M3FNU>, std::uint8_t, Elem::F8E5M3FNU> {
   using S = SmallFormat<5, 3, 15, false, true, true>;
   static float load_one(U v) { return S::widen(v); }
   static U store_one(float v) {

@@ -242,7 +242,10 @@ void pack_panel(const Loader<T>& from, const Matrix& b, i64 batch, i64 top, i64 
 template <class T>
 Source<T> prepare(const Loader<T>& from, const MmaArgs& x, i64 batch, T* buffer, const Scales<T>& scales) {
   const Matrix& a = x.a;
-  if (from.native && scales.block == 0)
+  // Rows that lie apart in memory, often by a power of two, push each other out of the cache where each panel reads
+  // them.
+  const bool gaps = x.n > 2 * kColumns<T> && (a.col_stride == 1 ? a.row_stride > x.k : a.col_stride > x.m);
+  if (from.native && scales.block == 0 && !gaps)
     return {reinterpret_cast<const T*>(element(a, from.bytes, batch, 0, 0)), a.row_stride, a.col_stride};
   const bool by_column = a.row_stride == 1 && a.col_stride != 1;
   Source<T> s{buffer, by_column ? 1 : x.k, by_column ? x.m : 1};

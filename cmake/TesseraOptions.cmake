@@ -10,6 +10,7 @@ option(TESSERA_BUILD_GPU_CHECK "Build what scripts/gpu-check.sh runs: the tests 
 option(TESSERA_BUILD_COMPARE "Build compare_bench, which scripts/gpu-compare.sh runs in two versions" OFF)
 option(TESSERA_BUILD_GPU_TESTS "With the tests, also build those that need a GPU (they skip where there is none)" ON)
 option(TESSERA_BUILD_KERNEL_TESTS "With the tests, also build those of the kernel library" ON)
+option(TESSERA_BUILD_GUIDE "With the tests, also build the programs of the guide" ON)
 option(TESSERA_BUILD_GENERALITY "With these, also build and test the kernels of bench/generality and bench/compare" ON)
 option(TESSERA_BUILD_FUZZERS "With the tests, also the target `fuzzers`: what scripts/fuzz.sh runs (clang)" OFF)
 option(TESSERA_INSTALL "Make install rules and the CMake package" ${PROJECT_IS_TOP_LEVEL})

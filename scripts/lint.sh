@@ -4,16 +4,19 @@
 # recorded regions, over everything that records kernels (examples, the library's kernels, the guide, tests), and for flows
 # that refer to what ends before them. All look at several files at a time (tests/structure/batches.py).
 #
-#   scripts/lint.sh [--clang VERSION] [--jobs N]
+#   scripts/lint.sh [--clang VERSION] [--jobs N] [--share N]
+#
+#   --share N   looks at an N-th of the files, another one every day
 set -uo pipefail
 # shellcheck source=scripts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-clang=$(clang_version) jobs=$(default_jobs)
+clang=$(clang_version) jobs=$(default_jobs) share=1
 while [ $# -gt 0 ]; do
   case $1 in
     --clang) clang=${2:?}; shift ;;
     --jobs) jobs=${2:?}; shift ;;
+    --share) share=${2:?}; shift ;;
     -h | --help) usage "$0"; exit 0 ;;
     *) die "unknown option $1; see scripts/lint.sh --help" ;;
   esac
@@ -35,12 +38,12 @@ mapfile -t owners < <(find src/runtime src/jit src/host tests/runtime tests/host
 echo "clang-tidy: use after move"
 moves=(python3 -B tests/structure/moves_lint.py --clang-tidy "clang-tidy-$clang")
 "${moves[@]}" --fixtures || status=1
-"${moves[@]}" --database "$database" --jobs "$jobs" "${owners[@]}" || status=1
+"${moves[@]}" --database "$database" --jobs "$jobs" --share "$share" "${owners[@]}" || status=1
 
 for lint in regions flows; do
   echo "clang-query: $lint"
   search=(python3 -B "tests/structure/${lint}_lint.py" --clang-query "clang-query-$clang")
   "${search[@]}" --fixtures || status=1
-  "${search[@]}" --database "$database" --tree --jobs "$jobs" || status=1
+  "${search[@]}" --database "$database" --tree --jobs "$jobs" --share "$share" || status=1
 done
 exit $status

@@ -137,16 +137,17 @@ def chosen(lint, database, of_tree):
             and has_code(lint, path, include_folders(entry), "/tests/kernels/" in path, set())]
 
 
-def whole_database(lint, program, database, jobs, of_tree):
+def whole_database(lint, program, database, jobs, of_tree, share):
     files = chosen(lint, database, of_tree)
     for folder in lint.covers if of_tree else ():
         if not any(f"/{folder}/" in f or folder == "tests/guide" and "/guide_" in f for f in files):
             sys.exit(f"no file of {folder} is looked at: the compile database is not whole")
-    print(f"{len(files)} files to check")
+    looked_at = tree.of_today(files, share)
+    print(f"{len(looked_at)} files to check" + (f", a share of {len(files)}" if share > 1 else ""))
 
     def look(source, flags, directory):  # without what the guide shows as wrong
         return findings(lint, program, source, (*flags, "-DTESSERA_LINT"), directory)
-    found = all_of(batches.run(files, database, jobs, look, batches.SIZE if of_tree else 1))
+    found = all_of(batches.run(looked_at, database, jobs, look, batches.SIZE if of_tree else 1))
     base = tree.ROOT if of_tree else os.getcwd()
     # A snippet of the guide calls itself app.cpp, which is no file.
     return [f"{os.path.relpath(p, base)}:{n}: {lint.queries[check][1]} [{check}]" for check, p, n in sorted(found)
@@ -160,7 +161,8 @@ def main(lint, doc):
     parser.add_argument("--tree", action="store_true")
     parser.add_argument("--clang-query")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--share", type=int, default=1, metavar="N", help="looks at an N-th of the files, another one every day")
     options = parser.parse_args()
     query = find_program(options.clang_query)
     tree.finish(fixtures(lint, query) if options.fixtures
-                else whole_database(lint, query, os.path.abspath(options.database), options.jobs, options.tree), lint.advice)
+                else whole_database(lint, query, os.path.abspath(options.database), options.jobs, options.tree, options.share), lint.advice)

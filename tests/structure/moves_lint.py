@@ -59,13 +59,14 @@ def main():
     parser.add_argument("--database", default="build/clang")
     parser.add_argument("--clang-tidy")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--share", type=int, default=1, metavar="N", help="looks at an N-th of the files, another one every day")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args()
     program = clang_query.find_program(options.clang_tidy, "clang-tidy", "clang-tidy-16")
     if options.fixtures:
         tree.finish(fixtures(program), "clang-tidy no longer finds what it did, or batches.py leaves files out.")
     # A file that moves nothing cannot use what was moved. What headers move is seen in the files that do.
-    files = [os.path.realpath(f) for f in options.files if re.search(r"\bstd::(?:move|forward)\b", tree.read(f))]
+    files = tree.of_today([os.path.realpath(f) for f in options.files if re.search(r"\bstd::(?:move|forward)\b", tree.read(f))], options.share)
     print(f"{len(files)} files to check, of {len(options.files)}")
     tree.finish(problems_of(batches.run(files, os.path.abspath(options.database), options.jobs, looker(program))),
                 "Name what is used after the move, or assign it anew first.")

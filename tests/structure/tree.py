@@ -1,7 +1,9 @@
 """What the structure tests share: the files of the project, and how a failure is reported."""
+import datetime
 import os
 import subprocess
 import sys
+import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
@@ -24,6 +26,12 @@ def files(*suffixes):
 def read(path):
     with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
         return f.read()
+
+
+def of_today(paths, share, day=None):
+    """Every `share`-th of the paths, others every day: after `share` days each has had its turn, wherever the project lies."""
+    day = datetime.date.today().toordinal() if day is None else day
+    return [p for p in paths if (zlib.crc32(os.path.relpath(p, ROOT).encode()) + day) % share == 0]
 
 
 def finish(problems, advice):

@@ -129,8 +129,8 @@ TEST(PersistentHints, OccupancyAndLatencyCanBeBounded) {
   EXPECT_THROW(chosen<&thin>(matrices, "max_latency=11"), CompileError);
 }
 
-/// The assembler divides the steps that are asked for among all loads of the loop.
-TEST(PersistentHints, MoreStepsAreAskedForWhereALoopLoadsOtherTiles) {
+/// The assembler divides the steps that are requested among all loads of the loop.
+TEST(PersistentHints, MoreStepsAreRequestedWhereALoopLoadsOtherTiles) {
   const auto latency = []<bool Scaled, int BK>() {
     const auto wide = [](std::int64_t rows, std::int64_t columns) { return std::vector<std::int64_t>{rows, columns}; };
     return chosen<&scaled<Scaled, BK>>({wide(4096, 4096), wide(4096, 4096), wide(4096, 4096), wide(4096, 32)}).latency;

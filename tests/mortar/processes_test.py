@@ -360,6 +360,22 @@ class Processes(unittest.TestCase):
                 end_traced(server.pids[1])
             self.expect_the_cause(server, 1, "the rank makes no progress for 4 s")
 
+    def test_a_process_that_hangs_while_it_loads_ends_the_others(self):
+        words = ["generate", self.large, *DEVICE, "--random-weights", 1, "--tensor-parallel", 2, "--prompt-ids", "1", "--max-context", 64]
+        with Group(2, *words, env={"TESSERA_MESH_TIMEOUT": "4"}) as group:
+            group.wait_for(lambda: all(self.memory(pid) > 100 << 20 for pid in group.pids.values()), "weights are made")
+            if not stop_thread(group.pids[1]):
+                self.skipTest("this system does not allow ptrace")
+            try:
+                begin = time.monotonic()
+                while alive(group.pids[0]):
+                    self.assertLess(time.monotonic() - begin, 4 + 5 * LIMIT)
+                    time.sleep(0.01)
+            finally:
+                end_traced(group.pids[1])
+            self.expect_the_cause(group, 1, "the rank makes no progress for 4 s")
+            self.assertEqual(group.out(), "")
+
     @staticmethod
     def read(response):
         try:

@@ -12,7 +12,7 @@ import sys
 # them to f32, or calls the C library; copies move whole registers, which are written q0 and not v0.
 WITHOUT = re.compile(r"(MulI|MulhiI|DivI|RemI)Op<\S*Int<\(\S*Elem\)4>|IntegerToFloat<\(\S*Elem\)4, \w+, float>|CastOp<|"
                      r"\(anonymous namespace\)")
-LOOP = re.compile(r"::(loop|loop_with_one)<|::combine\(|::register_kernel<|::transpose<|Float<\(\S*Elem\)\d+>( >)?(, unsigned \w+>)?::(load|store)\(")
+LOOP = re.compile(r"::(loop|loop_with_one)<|::combine\(|::register_kernel<|::transpose<|Float<\(\S*Elem\)\d+>( >)?(, unsigned \w+, \S+>)?::(load|store)\(")
 VECTOR = re.compile(r"\bv\d+\.(16b|8h|4s|2d|8b|4h|2s)")
 
 # Instructions that a function has at least so often.
@@ -21,7 +21,7 @@ EXPECTED = [
     (r"::register_kernel<double, 8, 2>", r"^fmla\s+v\d+\.2d", 16, "products of f64"),
     (r"Float<\(\S*Elem\)5>::load\(", r"^fcvtl2?\s", 2, "f16 to f32"),
     (r"Float<\(\S*Elem\)5>::store\(", r"^fcvtn2?\s", 2, "f32 to f16"),
-    (r"Float<\(\S*Elem\)6>, unsigned short>::load\(", r"^(shll|ushll|shl|zip|uxtl)2?\s", 2, "bf16 to f32"),
+    (r"Float<\(\S*Elem\)6>, unsigned short, \S+>::load\(", r"^(shll|ushll|shl|zip|uxtl)2?\s", 2, "bf16 to f32"),
     (r"::exponential\(|::exponential_loop\(", r"^fmla\s+v\d+\.4s", 5, "exp of f32"),
     (r"::transpose<float>", r"^(trn|zip)[12]\s", 8, "columns of f32 to rows"),
 ]

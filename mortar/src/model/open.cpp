@@ -70,6 +70,33 @@ void check_links(const std::vector<tessera::Mesh>& meshes) {
     if (error) std::rethrow_exception(error);
 }
 
+/// The loading of a process as steps of its mesh, as many on all: a process that hangs within one is found by the
+/// watch.
+class LoadingSteps {
+ public:
+  explicit LoadingSteps(const tessera::Mesh& mesh) : mesh_(mesh) { step_.emplace(mesh_); }
+  void reach(const LoadProgress& progress) {
+    if (progress.total > 0) go_to(static_cast<double>(progress.bytes) / static_cast<double>(progress.total) * kSteps);
+  }
+  /// All of them, whatever was reported.
+  void end() {
+    go_to(kSteps);
+    step_.reset();
+  }
+
+ private:
+  static constexpr int kSteps = 64;
+  void go_to(double last) {
+    for (; number_ + 1 < std::min<double>(last, kSteps); ++number_) {
+      step_.reset();
+      step_.emplace(mesh_);
+    }
+  }
+  tessera::Mesh mesh_;
+  std::optional<tessera::mesh::Step> step_;
+  int number_ = 0;
+};
+
 /// Loads the weights of all ranks at once, each on a thread of its own; the first rank's, with its progress, on this
 /// one. The first error ends the loading of all, and is thrown.
 std::vector<ModelPart> load_parts(const std::vector<tessera::Mesh>& meshes, bool exact, const LoadOptions& options,
@@ -83,14 +110,17 @@ std::vector<ModelPart> load_parts(const std::vector<tessera::Mesh>& meshes, bool
   std::exception_ptr error;
   const auto load_one = [&](std::size_t i) noexcept {
     try {
+      LoadingSteps steps(meshes[i]);
       LoadOptions own = options;
       own.ranks = {meshes[i].first_rank(), meshes[i].size(), exact};
       own.progress = [&, i](const LoadProgress& progress) {
         if (ended) throw Ended();
         if (const auto failure = meshes[i].failure()) throw RanksError(*failure);
+        steps.reach(progress);
         if (i == 0 && options.progress) options.progress(progress);
       };
       parts[i].weights = weights_of(parts[i].device, own);
+      steps.end();
     } catch (const Ended&) {  // another rank has failed
     } catch (...) {
       const std::lock_guard lock(mutex);

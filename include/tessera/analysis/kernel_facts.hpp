@@ -79,6 +79,9 @@ inline constexpr std::int64_t kOneWaveOfPieces = 128;
 /// Sums of a product, in elements, from which on two blocks on an SM and one block alone are compiled differently.
 inline constexpr std::int64_t kLargeProduct = 128 * 128;
 
+/// Elements from which on a tensor copy pays; below, its descriptor costs more than it saves.
+inline constexpr std::int64_t kSmallestTensorCopy = 1024;
+
 /// Elements of the shortest tile that a row is divided into: one for each thread of a warp (docs/compiler/
 /// split_tiles.md).
 inline constexpr std::int64_t kLeastPartOfRow = 32;

@@ -2,9 +2,13 @@
 // verifies, and has a page in docs/compiler that says why it exists and when it applies. A pass that takes a Certifier
 // has its claims verified before it removes a guard, a mask or an order between accesses; null rejects all claims.
 #pragma once
+#include <cstdint>
+#include <span>
 #include <vector>
 
+#include "tessera/analysis/facts.hpp"
 #include "tessera/analysis/launch_contract.hpp"
+#include "tessera/base/source_location.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/passes/certifier.hpp"
 #include "tessera/passes/optimize.hpp"
@@ -108,6 +112,14 @@ bool is_reduced(const ir::Operation& atomic);
 /// block lies inside: where several masks are of loads around one place that move whole vectors, or as Tuning::guards
 /// asks. True if anything changed. Throws CompileError for other values of it than 0 and 1.
 bool version_guards(ir::Function&, const Tuning& = {});
+
+/// Loads of regions through pointers that `claims` (about the function's operations; those that hold with `held` are
+/// used) show to be whole tiles of their tensor become loads through partition views, where a product multiplies them.
+/// Runs before apply_claims, which removes the masks that the claims are about. Returns where these loads were
+/// recorded. Nothing is changed for the CPU, and without `contract`.
+std::vector<SourceLocation> regions_to_tiles(ir::Function&, const Target&, std::span<const analysis::Claim> claims,
+                                             std::uint64_t held, const analysis::LaunchContract* contract,
+                                             const Certifier* certifier);
 
 /// Loads of regions through pointers, where no element is masked, become loads through views. Follows Tuning::access.
 void regions_to_views(ir::Function&, const Target&, const Tuning& = {});

@@ -144,13 +144,14 @@ std::optional<Inside> inside_of(Operation& op) {
   return std::nullopt;
 }
 
-/// The comparisons that a mask joins; false if it is anything else.
+/// The comparisons that a mask joins; false if it is anything else. Their axes are those of the mask.
 bool comparisons_of(Value mask, std::vector<Inside>& found) {
   constexpr std::size_t kMostAxes = 8;
-  const Value v = behind_shapes(mask);
-  Operation* op = v.def();
+  Operation* op = mask.def();
   if (op == nullptr || found.size() > kMostAxes) return false;
   if (op->op() == Op::AndI) return comparisons_of(op->operand(0), found) && comparisons_of(op->operand(1), found);
+  if (op->op() == Op::Broadcast) return comparisons_of(op->operand(0), found);
+  if (op->op() == Op::Reshape) return op->operand(0).type().rank() == 0 && comparisons_of(op->operand(0), found);
   const auto inside = inside_of(*op);
   if (inside) found.push_back(*inside);
   return inside.has_value();

@@ -67,7 +67,6 @@ struct Known {
 
 /// The padding of a view that gives what the load gives where its mask is false; nothing if no view gives that.
 std::optional<ir::PaddingValue> padding_of(const analysis::Access& access) {
-  if (!access.padding) return ir::PaddingValue::Zero;  // nothing is masked
   const auto bits = analysis::splat_bits(access.padding);
   if (!bits) return std::nullopt;
   if (!access.tile.is_float()) return *bits == 0 ? std::optional(ir::PaddingValue::Zero) : std::nullopt;
@@ -95,14 +94,17 @@ class Regions {
     const auto access = analysis::access_of(load);
     if (!access || !access->unordered_load()) return std::nullopt;
     const auto region = analysis::region_of_load(load);
-    const auto padding = padding_of(*access);
-    if (!region || !padding) return std::nullopt;
-    WholeTile whole{&load, *region, *padding, {}};
+    if (!region) return std::nullopt;
+    WholeTile whole{&load, *region, ir::PaddingValue::Zero, {}};
     for (const RegionAxis& axis : region->axes) {
       if (axis.inside == nullptr && axis.start) return std::nullopt;
       if (axis.inside != nullptr && !known_.tiles.contains(axis.inside)) return std::nullopt;
       whole.inside.push_back(axis.inside == nullptr || known_.holds_in(access->mask, *axis.inside));
     }
+    if (std::ranges::find(whole.inside, false) == whole.inside.end()) return whole;  // nothing is padded
+    const auto padding = padding_of(*access);
+    if (!padding) return std::nullopt;
+    whole.padding = *padding;
     return whole;
   }
 

@@ -88,7 +88,7 @@ bool is_same(Value a, Value b) {
 
 /// A start times a stride that is added to the address of the whole tile.
 struct Move {
-  Value start, stride;  ///< stride null: 1
+  Value start, stride;  ///< start null, stride null: 1
   Value before;         ///< the address without it
   bool taken = false;
 };
@@ -107,6 +107,8 @@ std::vector<Move> moves_of(Value base) {
     const bool extends = widened != nullptr && widened->op() == Op::ExtI &&
                          widened->enum_attr<ir::Signedness>(AttrName::signedness) == ir::Signedness::Signed;
     m.start = extends ? widened->operand(0) : along;
+    // A recording leaves out the multiplication by a start of 1.
+    if (!m.stride && !extends && !constant_int(along)) std::swap(m.start, m.stride);
     base = m.before = op->operand(0);
     moves.push_back(m);
   }
@@ -201,7 +203,7 @@ class Reader {
   Move* find(Value start, const std::optional<Value>& stride) {
     Move* found = nullptr;
     for (Move& m : moves_) {
-      if (m.taken || !is_same(m.start, start)) continue;
+      if (m.taken || !(m.start ? is_same(m.start, start) : constant_int(start) == 1)) continue;
       if (stride && (*stride ? !m.stride || !is_same(*stride, m.stride) : static_cast<bool>(m.stride))) continue;
       if (found != nullptr) return nullptr;
       found = &m;

@@ -1,5 +1,6 @@
 // The rows of passes.def as the pipeline runs them. Private to the layer: tests run rows of their own.
 #pragma once
+#include "tessera/passes/passes.hpp"
 #include "tessera/passes/pipeline.hpp"
 
 namespace tessera::passes {
@@ -16,7 +17,7 @@ struct Run {
   const Certifier* certifier() const { return first ? work.certifier : nullptr; }
   const analysis::LaunchContract* contract() const { return first ? work.contract : nullptr; }
   bool relaxed = false;      ///< token order was relaxed: the passes for tokens and clean-up run again
-  std::int64_t scanned = 0;  ///< registers of the largest tile whose scan was expanded
+  ScannedRegisters scanned = {};  ///< of the scans that were expanded
 };
 
 struct Row {

@@ -169,8 +169,9 @@ TEST(ExpandScans, WarpsAndBlocksHaveTheRegistersOfTheScan) {
     k.keep(sum->result());
     k.keep(y);
     ir::Function& f = k.function();
-    const std::int64_t registers = passes::expand_scans(f);
-    EXPECT_EQ(registers, tile[0] * tile[1]);
+    const passes::ScannedRegisters registers = passes::expand_scans(f);
+    EXPECT_EQ(registers.tile, tile[0] * tile[1]);
+    EXPECT_EQ(registers.beside, 0) << "no loop";
     const passes::Choices choices = passes::choose_hints(f, {90, 132}, {}, {}, false, registers);
     EXPECT_EQ(choices.warps, warps) << tile[0] << " x " << tile[1];
     EXPECT_EQ(choices.occupancy, occupancy) << tile[0] << " x " << tile[1];
@@ -286,7 +287,7 @@ void expect_same(const ScanKernel& k, bool beside_product, std::mt19937_64& rand
   const auto expanded = ir::clone(*trace.module);
   ir::Function& f = *expanded->functions.front();
   if (beside_product) add_product(f);
-  ASSERT_GT(passes::expand_scans(f), 0) << k.text();
+  ASSERT_GT(passes::expand_scans(f).tile, 0) << k.text();
   ASSERT_EQ(problems_of(*expanded), "") << k.text();
   ASSERT_EQ(count(f, ir::Op::Scan), 0u) << k.text();
   ASSERT_EQ(count(f, beside_product ? ir::Op::Cat : ir::Op::Reduce), 0u) << k.text();

@@ -87,8 +87,10 @@ inline constexpr std::int64_t kSmallestTensorCopy = 1024;
 inline constexpr std::int64_t kLeastPartOfRow = 32;
 
 bool is_product(const ir::Operation&);
-/// False for products of f32 by f32, which are computed by fused multiply-add: no tensor core multiplies f32 (PTX ISA,
-/// mma: tf32 is its nearest type).
+/// What tensor cores multiply at least: 16x8 (PTX ISA, mma), of f64 8x8.
+inline constexpr std::int64_t kRowsOfMma = 16, kColumnsOfMma = 8, kRowsOfMmaF64 = 8;
+/// False for products that are computed by fused multiply-add: of f32 by f32, because no tensor core multiplies f32
+/// (PTX ISA, mma: tf32 is its nearest type), and those with fewer rows or columns than tensor cores multiply.
 bool uses_tensor_cores(const ir::Operation& product);
 std::int64_t bytes_of(ir::Type tile);
 /// The tile that a load gives or a store takes; null for other operations, atomics too.

@@ -75,9 +75,14 @@ bool relax_math(ir::Function&);
 /// Sums of exact products of f32 become fma in kernels that are bound by instructions. True if anything changed.
 bool contract_products(ir::Function&, const Target& target);
 
+/// Registers of the scans that expand_scans expanded; nothing was expanded where `tile` is 0.
+struct ScannedRegisters {
+  std::int64_t tile = 0;    ///< of the largest tile that is scanned
+  std::int64_t beside = 0;  ///< of the tiles that the loop around a scan carries, if they are as large, and loads
+};
 /// Scans beside products, along any axis but the last or in a layout by columns become operations on parts
-/// of the tile. Returns the 32-bit registers that hold the largest of these tiles; 0 if nothing changed.
-std::int64_t expand_scans(ir::Function&);
+/// of the tile. Returns the 32-bit registers that these take.
+ScannedRegisters expand_scans(ir::Function&);
 
 /// Gives operations the results that docs/semantics.md defines where the assembler leaves them open. True if anything
 /// changed.
@@ -159,6 +164,6 @@ bool prevent_peeling(ir::Function&, const Target&);
 /// `few_pieces`: the launch has few pieces (ClaimKind::FewPieces). `scanned`: what
 /// expand_scans returned.
 Choices choose_hints(ir::Function&, const Target&, const Tuning& = {}, const Choices& before = {},
-                     bool few_pieces = false, std::int64_t scanned = 0);
+                     bool few_pieces = false, const ScannedRegisters& scanned = {});
 
 }  // namespace tessera::passes

@@ -8,6 +8,7 @@
 #include "base/rounds.hpp"
 #include "kernels/programs/scan_kernels.hpp"
 #include "passes/pass_support.hpp"
+#include "passes/passed.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
 namespace THIS_FILE {
@@ -176,6 +177,23 @@ TEST(ExpandScans, WarpsAndBlocksHaveTheRegistersOfTheScan) {
     EXPECT_EQ(choices.warps, warps) << tile[0] << " x " << tile[1];
     EXPECT_EQ(choices.occupancy, occupancy) << tile[0] << " x " << tile[1];
   }
+}
+
+void scanned(Mut<f32, 32, 128> y, In<f32, dyn, dyn> x) { y.store(cumsum(x.load_like(y), axis<0>)); }
+void scanned_and_carried(Mut<f32, 32, 128> y, In<f32, dyn, dyn> x) {
+  auto tiles = x.tiles(shape<32, 128>);
+  auto sum = zeros<f32, 32, 128>();
+  for (auto i : range(tiles.count(0))) sum += cumsum(tiles.load(i, 0), axis<0>);
+  y.store(sum);
+}
+TEST(ExpandScans, WhatALoopCarriesTakesRegistersToo) {
+  const auto occupancy = [](const Passed& p) {
+    EXPECT_EQ(p.choices.warps, 4);
+    return p.choices.occupancy;
+  };
+  const std::vector<std::vector<std::int64_t>> dims{{32, 128}, {320, 128}};
+  EXPECT_EQ(occupancy(passed<&scanned>(dims, {})), 5) << "twice the tile and 32: 96 registers";
+  EXPECT_EQ(occupancy(passed<&scanned_and_carried>(dims, {})), 3) << "a tile that is carried and one that is loaded";
 }
 
 // ---- results --------------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ struct Known {
 
 /// The padding of a view that gives what the load gives where its mask is false; nothing if no view gives that.
 std::optional<ir::PaddingValue> padding_of(const analysis::Access& access) {
-  const auto bits = analysis::splat_bits(access.padding);
+  const auto bits = analysis::splat_bits(behind_shapes(access.padding));
   if (!bits) return std::nullopt;
   if (!access.tile.is_float()) return *bits == 0 ? std::optional(ir::PaddingValue::Zero) : std::nullopt;
   for (const auto p : {ir::PaddingValue::Zero, ir::PaddingValue::NegZero, ir::PaddingValue::NaN,

@@ -95,7 +95,6 @@ TEST(RegionsToTiles, OtherPlacesAreNoTiles) {
   EXPECT_EQ(whole_tiles({kPlane, {Block, 64, -64}, kByColumns}, {2, 500, 500}), 0) << "the first is outside";
   EXPECT_EQ(whole_tiles({kPlane, {Block, -64, 64}, kByColumns}, {2, 500, 500}), 0) << "so may others be";
   EXPECT_EQ(whole_tiles({kPlane, kByRows, {Loop, 32, 16}}, {2, 500, 500}), 0);
-  EXPECT_EQ(whole_tiles({kPlane, {Block, 128, 64}, kByColumns}, {2, 500, 500}), 1) << "every other tile";
 }
 
 TEST(RegionsToTiles, WhatAnArgumentSaysIsNotKnown) {
@@ -124,8 +123,8 @@ TEST(RegionsToTiles, AnywhereElementsAreTheSame) {
   int found = 0, left = 0;
   for (int i = 0; i < static_cast<int>(rounds(150)); ++i) {
     const auto along = [&](int tile) {
-      return Along{static_cast<Along::Base>(rng() % 4), pick({1, 1, 2, tile, tile, tile, tile / 2, 2 * tile, -tile}),
-                   pick({0, 0, 0, tile, 1, -1, -tile, 2 * tile})};
+      return Along{static_cast<Along::Base>(rng() % 4), pick({tile, tile, tile, tile, tile, 2 * tile, tile / 2, -tile}),
+                   pick({0, 0, 0, 0, 0, tile, 1, -tile})};
     };
     Form f{along(1), along(kRows), along(kColumns), std::array{0.0f, 0.0f, 7.0f, -kInfinity}[rng() % 4],
            rng() % 4 == 0};

@@ -16,7 +16,7 @@ struct Run {
   /// Claims and their certifier are about the first entry.
   const Certifier* certifier() const { return first ? work.certifier : nullptr; }
   const analysis::LaunchContract* contract() const { return first ? work.contract : nullptr; }
-  bool relaxed = false;      ///< token order was relaxed: the passes for tokens and clean-up run again
+  bool relaxed = false;           ///< token order was relaxed: the passes for tokens and clean-up run again
   ScannedRegisters scanned = {};  ///< of the scans that were expanded
 };
 

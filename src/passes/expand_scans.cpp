@@ -335,6 +335,14 @@ std::int64_t registers_of(Type tile) {
   return tile.num_elements() * (ir::info(tile.elem()).bits > 32 ? 2 : 1);
 }
 
+/// True if the n-th value that a loop carries was loaded in the iteration before: prefetch_loads made it.
+bool is_prefetched(const Operation& loop, std::size_t n) {
+  const Operation* end = loop.region(0).terminator();
+  if (end == nullptr || end->op() != Op::Continue) return false;
+  const Operation* from = end->operand(n).def();
+  return from != nullptr && analysis::is_load(*from);
+}
+
 /// Registers that hold the tiles that a loop carries past a scan, and with them those that it loads: the assembler
 /// loads them for the next iteration. 0 where what is carried is smaller than what is scanned.
 std::int64_t held_around(const Operation& scan) {
@@ -342,8 +350,9 @@ std::int64_t held_around(const Operation& scan) {
   while (loop != nullptr && loop->op() != Op::For && loop->op() != Op::Loop) loop = loop->parent_op();
   if (loop == nullptr) return 0;
   std::int64_t carried = 0, loaded = 0;
-  for (std::size_t i = analysis::first_carried_arg(*loop); i < loop->region(0).num_args(); ++i)
-    carried += registers_of(loop->region(0).arg(i).type());
+  const std::size_t first = analysis::first_carried_arg(*loop);
+  for (std::size_t i = first; i < loop->region(0).num_args(); ++i)
+    if (!is_prefetched(*loop, i - first)) carried += registers_of(loop->region(0).arg(i).type());
   ir::walk(loop->region(0), [&](const Operation& op) {
     if (analysis::is_load(op)) loaded += registers_of(op.result(0).type());
   });

@@ -186,6 +186,15 @@ void scanned_and_carried(Mut<f32, 32, 128> y, In<f32, dyn, dyn> x) {
   for (auto i : range(tiles.count(0))) sum += cumsum(tiles.load(i, 0), axis<0>);
   y.store(sum);
 }
+void scanned_in_parts(Mut<f32, 32, 128> y, In<f32, dyn, dyn> x) {
+  auto tiles = x.tiles(shape<32, 128>);
+  auto before = zeros<f32, 1, 128>();
+  for (auto i : range(tiles.count(0))) {
+    auto tile = tiles.load(i, 0);
+    y.store(cumsum(tile, axis<0>) + before);
+    before += sum(tile, axis<0>);
+  }
+}
 TEST(ExpandScans, WhatALoopCarriesTakesRegistersToo) {
   const auto occupancy = [](const Passed& p) {
     EXPECT_EQ(p.choices.warps, 8);
@@ -195,6 +204,7 @@ TEST(ExpandScans, WhatALoopCarriesTakesRegistersToo) {
   EXPECT_EQ(occupancy(passed<&scanned>(dims, {})), 4) << "twice the tile and 32: 64 registers";
   EXPECT_EQ(occupancy(passed<&scanned_and_carried>(dims, {})), 2)
       << "a tile that is carried and one that is loaded: 32 more";
+  EXPECT_EQ(occupancy(passed<&scanned_in_parts>(dims, {})), 4) << "a tile that is prefetched is not carried";
 }
 
 // ---- results --------------------------------------------------------------------------------------------------------

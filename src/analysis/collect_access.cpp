@@ -5,6 +5,7 @@
 #include "analysis/collector.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
+#include "tessera/analysis/tile_region.hpp"
 
 namespace tessera::analysis {
 
@@ -24,7 +25,12 @@ Collector::Collector(const LaunchContract& contract, ConditionPool& conditions)
     : RangeAnalysis(contract, conditions), contract_(&contract), conditions_(&conditions), samples_(contract) {}
 
 std::vector<FoundClaim> Collector::collect(const ir::Function& function) {
-  ir::walk(function.body(), [&](const ir::Operation& op) { has_products_ = has_products_ || is_product(op); });
+  ir::walk(function.body(), [&](const ir::Operation& op) {
+    if (!is_product(op)) return;
+    has_products_ = true;
+    for (std::size_t i = 0; i < 2; ++i)
+      for (const ir::Operation* load : loads_of(op.operand(i))) operand_loads_.insert(load);
+  });
   run(function);
   claim_arguments(function);
   return std::move(found_);
@@ -48,6 +54,7 @@ void Collector::visit(ir::Operation& op) {
   const auto access = access_of(op);
   if (!access) return;
   if (access->mask) want(access->mask, op);
+  if (operand_loads_.contains(&op)) want_tile(op);
   if (access->through_view()) want_inbounds(op, *access);
 }
 
@@ -87,6 +94,31 @@ void Collector::want_inbounds(ir::Operation& op, const Access& access) {
     f.where = op.loc;
     found_.push_back(f);
   }
+}
+
+/// Where a product's operand is loaded as a region that is one of the tiles into which its tensor is cut,
+/// passes::regions_to_tiles loads it through a view.
+void Collector::want_tile(const ir::Operation& load) {
+  if (load.op() != Op::LoadPtrTko || !is_unordered_load(load)) return;
+  const ir::Type tile = load.result(0).type();
+  const auto region = tile.num_elements() >= kSmallestTensorCopy ? region_of_load(load) : std::nullopt;
+  if (!region) return;
+  std::vector<FoundClaim> found;
+  for (std::size_t a = 0; a < region->axes.size(); ++a) {
+    const RegionAxis& axis = region->axes[a];
+    if (axis.start && !is_made_of_multiples(axis.start, tile.shape()[a])) return;
+    if (axis.inside == nullptr) continue;
+    const IntRange at = axis.start ? range(axis.start) : math().between(0, 0, 32);
+    FoundClaim f;
+    f.claim.kind = ClaimKind::StartsTile;
+    f.claim.op = axis.inside;
+    f.use = ObligationUse::Inbounds;
+    f.when = proof(ir::ComparisonPredicate::Less, at, range(axis.extent), false);
+    f.where = load.loc;
+    if (samples_.score(*conditions_, f.when) == 0) return;
+    found.push_back(f);
+  }
+  found_.insert(found_.end(), found.begin(), found.end());
 }
 
 namespace {

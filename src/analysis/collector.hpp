@@ -65,6 +65,7 @@ class Collector final : public RangeAnalysis {
   void want_step(ir::Operation& loop);
 
   // collect_access.cpp
+  void want_tile(const ir::Operation& load);
   void want_inbounds(ir::Operation& op, const Access& access);
   Conditions inside(ir::Value index, ir::Value tensor_view, std::size_t axis, std::int64_t step, std::int64_t tile);
   bool is_the_blocks(ir::Value v);
@@ -95,9 +96,10 @@ class Collector final : public RangeAnalysis {
   std::unordered_map<const ir::ValueImpl*, bool> is_the_blocks_;
   std::optional<ComputedFrom> from_memory_;  ///< what depends on loaded values
   std::vector<FoundClaim> found_;
-  bool has_products_ = false;                ///< matrix products
-  bool has_row_lengths_ = false;             ///< obligations say how long rows are
-  const ir::Operation* division_ = nullptr;  ///< the first that want_division considers
+  bool has_products_ = false;                               ///< matrix products
+  std::unordered_set<const ir::Operation*> operand_loads_;  ///< what they multiply
+  bool has_row_lengths_ = false;                            ///< obligations say how long rows are
+  const ir::Operation* division_ = nullptr;                 ///< the first that want_division considers
 };
 
 }  // namespace tessera::analysis

@@ -19,7 +19,13 @@ using ir::Operation;
 using ir::Value;
 
 bool is_product(const Operation& op) { return op.op() == Op::MmaF || op.op() == Op::MmaI || op.op() == Op::MmaFScaled; }
-bool uses_tensor_cores(const Operation& product) { return product.operand(0).type().elem() != ir::Elem::F32; }
+bool uses_tensor_cores(const Operation& product) {
+  const ir::Elem elem = product.operand(0).type().elem();
+  const std::span<const std::int64_t> result = product.result().type().shape();
+  const std::int64_t rows = result[result.size() - 2], columns = result.back();
+  return elem != ir::Elem::F32 && columns >= kColumnsOfMma &&
+         rows >= (elem == ir::Elem::F64 ? kRowsOfMmaF64 : kRowsOfMma);
+}
 std::int64_t bytes_of(ir::Type tile) {
   return tile.num_elements() * std::max<int>(ir::info(tile.elem()).bits, 8) / 8;  // a bool is a byte in memory
 }

@@ -10,6 +10,7 @@
 
 #include "analysis/dataflow.hpp"
 #include "tessera/analysis/access.hpp"
+#include "tessera/analysis/values.hpp"
 #include "tessera/ir/semantics.hpp"
 
 namespace tessera::analysis {
@@ -112,12 +113,6 @@ KnownFloat computed(const Operation& op, const std::vector<KnownFloat>& x) {
 
 /// What values are compared with. Where x == c holds, x is c for the assembler.
 using Compared = std::unordered_map<const ir::ValueImpl*, KnownFloat>;
-
-Value behind_shapes(Value v) {
-  while (v.def() != nullptr && (v.def()->op() == Op::Broadcast || v.def()->op() == Op::Reshape))
-    v = v.def()->operand(0);
-  return v;
-}
 
 /// Comparisons with constants that may become x == c: those with infinity too (x >= infinity).
 Compared comparisons_in(const ir::Function& f) {

@@ -34,6 +34,12 @@ std::optional<double> constant_float(Value v) {
   return bits ? std::optional(ir::to_double(v.type().elem(), *bits)) : std::nullopt;
 }
 
+Value behind_shapes(Value v) {
+  for (const Operation* op = v.def(); op && (op->op() == Op::Broadcast || op->op() == Op::Reshape); op = v.def())
+    v = op->operand(0);
+  return v;
+}
+
 bool is_pure(const ir::Operation& op) { return op.info().has(ir::traits::Pure); }
 
 bool defined_outside(Value v, const ir::Block& block) {

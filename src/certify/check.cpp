@@ -262,6 +262,7 @@ class Judge {
       case ClaimKind::Inbounds:
       case ClaimKind::DivisorIsOne:
       case ClaimKind::StepFits:
+      case ClaimKind::StartsTile:
       case ClaimKind::AtLeast:
       case ClaimKind::AtMost: return true;
       default: return false;
@@ -303,6 +304,7 @@ class Judge {
       case ClaimKind::CountsPieces:
       case ClaimKind::DivisorIsOne: return c.op->op() == Op::DivI || c.op->op() == Op::RemI;
       case ClaimKind::StepFits: return c.op->op() == Op::For;
+      case ClaimKind::StartsTile: return positions_of(*c.op).has_value();
       case ClaimKind::AtLeast:
       case ClaimKind::AtMost: return index < c.op->num_operands() && is_integer(c.op->operand(index).type());
       case ClaimKind::Disjoint: return c.other != nullptr;
@@ -330,6 +332,7 @@ class Judge {
         return p.at_most(by, Poly(1)) && p.at_most(Poly(1), by);
       }
       case ClaimKind::StepFits: return step_fits(*c.op);
+      case ClaimKind::StartsTile: return starts_tile(*c.op);
       case ClaimKind::ManyPieces: return p.at_most(Poly(c.lower), values_.pieces());
       case ClaimKind::FewPieces: return p.at_most(values_.pieces(), Poly(c.upper));
       case ClaimKind::GridFits: return grid_fits();
@@ -355,6 +358,49 @@ class Judge {
       if (a + 2 < along.size()) others = others * along[a];
     }
     return !along.empty() && values_.prover().at_most(others, most);
+  }
+
+  /// Positions along an axis that are compared with its extent.
+  struct Positions {
+    ir::Value start;  ///< a scalar; null: 0
+    Int count = 1;
+    ir::Value extent;  ///< a scalar
+  };
+  static ir::Value unshaped(ir::Value v) {
+    for (const Operation* op = v.def(); op && (op->op() == Op::Broadcast || op->op() == Op::Reshape); op = v.def())
+      v = op->operand(0);
+    return v;
+  }
+  static std::optional<Positions> positions_of(const Operation& op) {
+    if (op.op() != Op::CmpI || op.enum_attr<ir::Signedness>(AttrName::signedness) != ir::Signedness::Unsigned ||
+        op.enum_attr<ir::ComparisonPredicate>(AttrName::comparison_predicate) != ir::ComparisonPredicate::Less)
+      return std::nullopt;
+    const ir::Value places = op.operand(0);
+    Positions at{{}, 1, unshaped(op.operand(1))};
+    const auto is_number = [](ir::Value v) { return v.type().rank() == 0; };
+    const auto counts = [](ir::Value v) { return v.def() != nullptr && v.def()->op() == Op::Iota; };
+    const ir::Value whole = unshaped(places);
+    if (!is_number(at.extent)) return std::nullopt;
+    if (is_number(whole)) {
+      at.start = whole;
+      return at;
+    }
+    at.count = whole.type().num_elements();
+    if (counts(whole)) return at;
+    const Operation* sum = places.def();
+    if (sum == nullptr || sum->op() != Op::AddI) return std::nullopt;
+    const ir::Value a = unshaped(sum->operand(0)), b = unshaped(sum->operand(1));
+    at.start = counts(b) ? a : b;
+    at.count = (counts(b) ? b : a).type().num_elements();
+    if (!(counts(a) || counts(b)) || !is_number(at.start)) return std::nullopt;
+    return at;
+  }
+  bool starts_tile(const Operation& compare) {
+    const Positions at = *positions_of(compare);
+    Prover& p = values_.prover();
+    const Poly start = at.start ? Poly(values_.of(at.start)) : Poly(0);
+    return p.multiple(start, at.count) && p.never_negative(start) &&
+           p.at_most(start + Poly(1), Poly(values_.of(at.extent)));
   }
 
   /// [index * step, index * step + tile) is a part of [0, extent).

@@ -23,6 +23,7 @@ const char* name_of(analysis::ClaimKind kind) {
     case ArgBounded: return "an argument that is bounded";
     case DivisorIsOne: return "a divisor that is 1";
     case StepFits: return "a loop whose steps do not wrap";
+    case StartsTile: return "positions that begin a tile";
     case ManyPieces: return "a launch of many pieces";
     case FewPieces: return "a launch of few pieces";
     case GridFits: return "a launch whose pieces fit a grid of several axes";

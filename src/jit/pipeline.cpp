@@ -54,6 +54,7 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
     p.choices = std::move(made.choices);
     p.asked = {p.choices.limits_registers, p.choices.occupancy, target.sm};
     p.checks = std::move(made.checks);
+    p.whole_tiles = std::move(made.whole_tiles);
     for (std::size_t i = 0; i < made.watched_bytes.size(); ++i)
       p.watched.push_back({work.watched[i].arg, made.watched_bytes[i]});
   }

@@ -41,6 +41,7 @@ struct Prepared {
   bool patient = false;                      ///< best_form(): the assembler gets all the time that there is
   std::vector<passes::LoweredCheck> checks;  ///< GPUs; if any, the entry's last argument is the error record
   std::vector<WatchedTensor> watched;        ///< GPUs: one argument each, after those that a launch passes
+  std::vector<SourceLocation> whole_tiles;   ///< loads of regions that were recognised as tiles
   std::vector<ScanAcross> scans;             ///< of the recording, for advice: passes take them apart
   /// Blocks that fill the device once: the grid of persistent kernels.
   std::uint64_t persistent_blocks = 1;

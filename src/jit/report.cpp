@@ -112,6 +112,8 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
     text += concat("    ", padded(place(op.loc), 28), " ", padded(a.verb, 6), " ", padded(a.tile, 22), " ", a.path,
                    "; ", a.bounds, "\n");
   });
+  for (const SourceLocation& loc : prepared.whole_tiles)
+    text += concat("  ", place(loc), ": the region is a whole tile of its tensor, and is loaded as one\n");
   const passes::Choices& c = prepared.choices;
   text +=
       concat("  hints: warps ", or_left(c.warps), ", CTAs per cluster ", c.ctas, ", occupancy ", or_left(c.occupancy),

@@ -105,6 +105,7 @@ void apply(const Claim& c) {
     case ClaimKind::ArgDivisible:
     case ClaimKind::ArgBounded: break;  // all of an argument's at once, below
     case ClaimKind::StepFits: break;    // used by count_loops
+    case ClaimKind::StartsTile: break;  // used by regions_to_tiles
     case ClaimKind::ManyPieces: break;  // used by coarsen_blocks
     case ClaimKind::FewPieces: break;   // used by choose_access_paths
     case ClaimKind::GridFits: break;    // used by use_grid_axes

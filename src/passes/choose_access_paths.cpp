@@ -21,9 +21,9 @@ using ir::Value;
 
 namespace {
 
-/// The hardware's tensor copies (TMA) move whole boxes through shared memory. That pays where a product reads its
-/// operand from shared memory anyway, or leaves its result in a layout that other stores would have to shuffle.
-constexpr std::int64_t kSmallestTensorCopy = 1024;  // elements; below that, a descriptor costs more than it saves
+// The hardware's tensor copies (TMA) move whole boxes through shared memory. That pays where a product reads its
+// operand from shared memory anyway, or leaves its result in a layout that other stores would have to shuffle.
+using analysis::kSmallestTensorCopy;
 
 constexpr std::int64_t kWorthOneLayout = 1024;  // elements that would go through shared memory otherwise
 

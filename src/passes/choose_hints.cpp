@@ -38,8 +38,9 @@ constexpr int kReservedShared = 1024;      // bytes of each CTA, by CUDA
 constexpr int kStepsThroughRegisters = 2;  // the one that is multiplied and the next
 constexpr int kMostBlocksWithoutLoop = 4;
 constexpr int kThinSteps = 3, kMostThinBlocks = 4;
-// Of a kernel with products by fused multiply-add: blocks of an SM, and sums of a thread.
-constexpr int kMostBlocksOfFma = 3, kMostSumsOfFma = 64;
+// Of a kernel with products by fused multiply-add: blocks of an SM, and sums of a thread; where products are smaller
+// than tensor cores multiply, registers of the largest tile.
+constexpr int kMostBlocksOfFma = 3, kMostSumsOfFma = 64, kMostTileOfFma = 32;
 // Elements of a row that a warp takes: where one reduction depends on another, where a thread's accesses are narrow
 // (an element or two at a time), and for a single reduction with narrow accesses.
 constexpr int kElementsAWarpChained = 2048;
@@ -199,15 +200,30 @@ int latency_beside(std::int64_t copied, const analysis::KernelFacts& facts, cons
   return static_cast<int>(std::clamp<std::int64_t>(steps_that_fit(step_load(facts), all, c, m), 2, c.latency));
 }
 
+/// Registers that hold the largest tile that is loaded or stored.
+std::int64_t registers_of_largest(const ir::Function& f) {
+  std::int64_t most = 1;
+  ir::walk(f.body(), [&](const Operation& op) {
+    if (const ir::Type tile = analysis::moved_tile(op); tile)
+      most = std::max(most, tile.num_elements() * (ir::info(tile.elem()).bits > 32 ? 2 : 1));
+  });
+  return most;
+}
+
 /// Kernels with products by fused multiply-add. A thread holds its sums and slices of both operands, which cover a part
-/// of the tile that is as long as it is wide. Blocks take turns at loading and computing.
+/// of the tile that is as long as it is wide. Blocks take turns at loading and computing. The results of types that
+/// tensor cores multiply are small here, so what a kernel loads decides how many warps hold it.
 Choices choose_for_fma(const StepLoad& load, const analysis::KernelFacts& facts, const Machine& m) {
   Choices c;
   c.warps =
       load.accumulators > kMostSumsOfFma * kWarpsOfProduct * kThreadsAWarp ? 2 * kWarpsOfProduct : warps_for(load, m);
+  const bool small = std::ranges::any_of(
+      facts.products, [](const analysis::Product& p) { return p.op->operand(0).type().elem() != ir::Elem::F32; });
+  const std::int64_t tile = small ? registers_of_largest(*facts.products.front().op->function()) : 0;
+  c.warps = std::max(c.warps, std::min(power_of_two_below(tile / (kThreadsAWarp * kMostTileOfFma)), kMostRowWarps));
   const std::int64_t threads = c.warps * kThreadsAWarp, held = std::max<std::int64_t>(load.accumulators / threads, 1);
   const auto edge = static_cast<std::int64_t>(std::sqrt(static_cast<double>(held)));
-  const std::int64_t registers = held + 2 * edge * slice_of_product(held) + kOtherRegisters;
+  const std::int64_t registers = held + 2 * edge * slice_of_product(held) + kOtherRegisters + tile / threads;
   const std::int64_t blocks = kRegisters / (std::min<std::int64_t>(registers, kRegistersAThread) * threads);
   c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, kMostBlocksOfFma));
   if (load.bytes == 0) return c;
@@ -373,11 +389,12 @@ int most_warps(const analysis::KernelFacts& facts) {
   return static_cast<int>(std::min<std::int64_t>(most, kMostWarps));
 }
 
-/// Warps and blocks of an SM for a kernel with expanded scans, of at most `scanned` registers. A thread holds two or
+/// Warps and blocks of an SM for a kernel with expanded scans. A thread holds two or
 /// three times its part of the tile. There are as many blocks as have registers, so that some load while others wait at
 /// the barriers of their scans. Of the shared memory through which a scan moves its tile the assembler gives a block
 /// all that the occupancy leaves it, for buffers that it could as well use again.
-void choose_for_scans(std::int64_t scanned, const analysis::KernelFacts& facts, Choices& c) {
+void choose_for_scans(const ScannedRegisters& of_scans, const analysis::KernelFacts& facts, Choices& c) {
+  const std::int64_t scanned = of_scans.tile;
   const int fewest = power_of_two_below(scanned / (kThreadsAWarp * kMostScannedAThread));
   const int before = std::max(c.warps, 1);
   c.warps = std::max(c.warps, std::min({fewest, kMostRowWarps, most_warps(facts)}));
@@ -387,7 +404,7 @@ void choose_for_scans(std::int64_t scanned, const analysis::KernelFacts& facts, 
       c.occupancy = static_cast<int>(std::max<std::int64_t>(kRegisters / (own + scanned), 1));
     return;
   }
-  const std::int64_t registers = 2 * scanned / (c.warps * kThreadsAWarp) + kScanRegisters;
+  const std::int64_t registers = (2 * scanned + of_scans.beside) / (c.warps * kThreadsAWarp) + kScanRegisters;
   const std::int64_t blocks = kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * registers);
   c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, std::max(1, kMostScanWarps / c.warps)));
 }
@@ -408,12 +425,12 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m, int most) {
 }  // namespace
 
 Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before,
-                     bool few_pieces, std::int64_t scanned) {
+                     bool few_pieces, const ScannedRegisters& scanned) {
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
   const int wanted = tuning.choose_hints ? vectors_of_a_thread(f, facts, m) : 1;
   const int vectors = std::min(wanted, most_vectors(tuning));
-  const bool limited = wanted > 1 && tuning.limit_registers && !tuning.occupancy && scanned == 0;
+  const bool limited = wanted > 1 && tuning.limit_registers && !tuning.occupancy && scanned.tile == 0;
   Choices c;
   if (tuning.choose_hints)
     c = facts.products.empty()
@@ -421,7 +438,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
             : choose_for_products(facts, m, few_pieces && target.num_sms >= analysis::kOneWaveOfPieces);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
-  if (tuning.choose_hints && scanned > 0) choose_for_scans(scanned, facts, c);
+  if (tuning.choose_hints && scanned.tile > 0) choose_for_scans(scanned, facts, c);
   if (tuning.choose_hints && !facts.products.empty())
     leave_room_for_elements(c, elements_through_registers(f, facts, target.sm), facts);
   override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMostWarps);

@@ -330,9 +330,38 @@ bool may_stay(const Operation& scan, bool by_rows) {
   return std::ranges::all_of(scan.operand_values(), [&](Value v) { return is_by_rows(v, seen); });
 }
 
+std::int64_t registers_of(Type tile) {
+  if (!tile.is_tile() || tile.is_pointer()) return 0;
+  return tile.num_elements() * (ir::info(tile.elem()).bits > 32 ? 2 : 1);
+}
+
+/// True if the n-th value that a loop carries was loaded in the iteration before: prefetch_loads made it.
+bool is_prefetched(const Operation& loop, std::size_t n) {
+  const Operation* end = loop.region(0).terminator();
+  if (end == nullptr || end->op() != Op::Continue) return false;
+  const Operation* from = end->operand(n).def();
+  return from != nullptr && analysis::is_load(*from);
+}
+
+/// Registers that hold the tiles that a loop carries past a scan, and with them those that it loads: the assembler
+/// loads them for the next iteration. 0 where what is carried is smaller than what is scanned.
+std::int64_t held_around(const Operation& scan) {
+  const Operation* loop = scan.parent_op();
+  while (loop != nullptr && loop->op() != Op::For && loop->op() != Op::Loop) loop = loop->parent_op();
+  if (loop == nullptr) return 0;
+  std::int64_t carried = 0, loaded = 0;
+  const std::size_t first = analysis::first_carried_arg(*loop);
+  for (std::size_t i = first; i < loop->region(0).num_args(); ++i)
+    if (!is_prefetched(*loop, i - first)) carried += registers_of(loop->region(0).arg(i).type());
+  ir::walk(loop->region(0), [&](const Operation& op) {
+    if (analysis::is_load(op)) loaded += registers_of(op.result(0).type());
+  });
+  return carried >= registers_of(scan.operand(0).type()) ? carried + loaded : 0;
+}
+
 }  // namespace
 
-std::int64_t expand_scans(ir::Function& f) {
+ScannedRegisters expand_scans(ir::Function& f) {
   std::vector<Operation*> all, of_one;
   bool by_rows = true, multiplies = false;
   ir::walk(f.body(), [&](Operation& op) {
@@ -347,10 +376,10 @@ std::int64_t expand_scans(ir::Function& f) {
       !multiplies && std::ranges::all_of(all, [&](const Operation* scan) { return may_stay(*scan, by_rows); });
   if (stay) all.clear();  // else none stays: the layouts that one expansion causes may propagate to the other scans
   all.insert(all.end(), of_one.begin(), of_one.end());
-  std::int64_t registers = 0;
+  ScannedRegisters registers;
   for (Operation* scan : all) {
-    const Type tile = scan->operand(0).type();
-    registers = std::max(registers, tile.num_elements() * (ir::info(tile.elem()).bits > 32 ? 2 : 1));
+    registers.tile = std::max(registers.tile, registers_of(scan->operand(0).type()));
+    registers.beside = std::max(registers.beside, held_around(*scan));
     if (multiplies)
       ByHalves(Scan(*scan)).replace();
     else

@@ -41,6 +41,12 @@ bool has_claim(const Work& work, analysis::ClaimKind kind) {
          });
 }
 
+/// Claims are about the first entry.
+void find_whole_tiles(Run& r) {
+  if (!r.first || !r.work.claims) return;
+  r.made.whole_tiles = regions_to_tiles(r.f, r.target, *r.work.claims, r.work.held, r.contract(), r.certifier());
+}
+
 constexpr Row kRows[] = {
 #define TESSERA_PASS(name, when, switch_, page, call, doc)                       \
   {{#name, When::when, switches::switch_.word, *(page) ? (page) : nullptr, doc}, \

@@ -27,35 +27,13 @@ namespace {
 // Larger tiles are loaded in whole vectors through pointers too, and need no layout conversion there.
 constexpr std::int64_t kFewElements = 256;
 
-/// Elements from one place of an axis to the next.
-struct Steps {
-  std::size_t axis = 0;
-  Value stride;  ///< null: 1
-};
+using analysis::Steps;
+using analysis::steps_of;
 
 struct Region {
   Value base;  ///< of the first element
   std::vector<std::optional<Steps>> axes;
 };
-
-/// Of offsets that count along one axis, times a scalar.
-std::optional<Steps> steps_of(Value offsets) {
-  if (const auto axis = axis_of_offsets(offsets)) return Steps{*axis, {}};
-  const Operation* op = offsets.def();
-  if (!op) return std::nullopt;
-  if (op->op() == Op::Broadcast) {
-    auto steps = steps_of(op->operand(0));
-    const auto axis = steps ? axis_in_result(*op, steps->axis) : std::nullopt;
-    return axis ? steps : std::nullopt;
-  }
-  if (op->op() != Op::MulI || offsets.type().elem() != ir::Elem::I64) return std::nullopt;
-  for (std::size_t side = 0; side < 2; ++side) {
-    const auto axis = axis_of_offsets(op->operand(side));
-    const Value stride = behind_shapes(op->operand(1 - side));
-    if (axis && stride.type().rank() == 0) return Steps{*axis, stride};
-  }
-  return std::nullopt;
-}
 
 /// The region that a pointer tile covers; nullopt where it is not a region, or has no contiguous axis.
 std::optional<Region> region_of(Value pointers) {

@@ -1,5 +1,6 @@
 // The rows of passes.def as the pipeline runs them. Private to the layer: tests run rows of their own.
 #pragma once
+#include "tessera/passes/passes.hpp"
 #include "tessera/passes/pipeline.hpp"
 
 namespace tessera::passes {
@@ -15,8 +16,8 @@ struct Run {
   /// Claims and their certifier are about the first entry.
   const Certifier* certifier() const { return first ? work.certifier : nullptr; }
   const analysis::LaunchContract* contract() const { return first ? work.contract : nullptr; }
-  bool relaxed = false;      ///< token order was relaxed: the passes for tokens and clean-up run again
-  std::int64_t scanned = 0;  ///< registers of the largest tile whose scan was expanded
+  bool relaxed = false;           ///< token order was relaxed: the passes for tokens and clean-up run again
+  ScannedRegisters scanned = {};  ///< of the scans that were expanded
 };
 
 struct Row {

@@ -30,17 +30,20 @@ Value slice(ir::Builder& b, Value tile, std::size_t axis, Value s, std::int64_t 
 }
 
 /// The product of one slice of each operand, added to `sum`.
-Value step_of(ir::Builder& b, Value left, Value right, Value sum, Value s, std::int64_t length) {
+Value step_of(ir::Builder& b, const Operation& product, Value sum, Value s, std::int64_t length) {
+  const Value left = product.operand(0), right = product.operand(1);
   const auto rank = static_cast<std::size_t>(left.type().rank());
   const Value a = slice(b, left, rank - 1, s, length), c = slice(b, right, rank - 2, s, length);
-  return b.create(Op::MmaF, {a, c, sum}, {sum.type()})->result();
+  Operation* step = b.create(product.op(), {a, c, sum}, {sum.type()});
+  for (const ir::NamedAttr& attr : product.attrs()) step->set_attr(attr.name, attr.value);
+  return step->result();
 }
 
 /// The assembler unrolls a loop whose number of iterations it knows.
 void loop_over_slices(Operation& product, std::int64_t length, Opaque& opaque) {
   ir::Builder b = ir::Builder::before(&product);
   b.loc = product.loc;
-  const Value left = product.operand(0), right = product.operand(1), sum = product.operand(2);
+  const Value left = product.operand(0), sum = product.operand(2);
   const auto rank = static_cast<std::size_t>(left.type().rank());
   const Value count = b.constant_int(ir::Elem::I32, left.type().shape()[rank - 1] / length);
   const Value most = b.create(Op::AddI, {count, opaque.zero(ir::Elem::I32)}, {count.type()})->result();
@@ -52,7 +55,7 @@ void loop_over_slices(Operation& product, std::int64_t length, Opaque& opaque) {
   const Value step = body.add_arg(ir::Type::tile(ir::Elem::I32)), carried = body.add_arg(type);
   ir::Builder inner(body);
   inner.loc = product.loc;
-  const Value result = step_of(inner, left, right, carried, step, length);
+  const Value result = step_of(inner, product, carried, step, length);
   inner.create(Op::Continue, std::span<const Value>(&result, 1), std::span<const ir::Type>());
   product.result().replace_all_uses_with(loop->result(0));
   product.erase();
@@ -61,11 +64,10 @@ void loop_over_slices(Operation& product, std::int64_t length, Opaque& opaque) {
 void slice_product(Operation& product, std::int64_t length) {
   ir::Builder b = ir::Builder::before(&product);
   b.loc = product.loc;
-  const Value left = product.operand(0), right = product.operand(1);
+  const Value left = product.operand(0);
   const std::int64_t slices = left.type().shape()[static_cast<std::size_t>(left.type().rank()) - 1] / length;
   Value sum = product.operand(2);
-  for (std::int64_t s = 0; s < slices; ++s)
-    sum = step_of(b, left, right, sum, b.constant_int(ir::Elem::I32, s), length);
+  for (std::int64_t s = 0; s < slices; ++s) sum = step_of(b, product, sum, b.constant_int(ir::Elem::I32, s), length);
   product.result().replace_all_uses_with(sum);
   product.erase();
 }
@@ -85,7 +87,7 @@ bool slice_products(ir::Function& f, const Choices& choices, const Tuning& tunin
   std::vector<Operation*> products;
   std::int64_t all = 0;
   ir::walk(f.body(), [&](Operation& op) {
-    if (op.op() != Op::MmaF || analysis::uses_tensor_cores(op)) return;
+    if ((op.op() != Op::MmaF && op.op() != Op::MmaI) || analysis::uses_tensor_cores(op)) return;
     products.push_back(&op);
     all += multiplications(op) / threads;
   });

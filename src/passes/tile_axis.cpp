@@ -12,51 +12,6 @@ using ir::Operation;
 using ir::Type;
 using ir::Value;
 
-namespace {
-
-/// The axis of `to` that has the place of `axis` in `from`, a reshape of the same elements; nothing if the reshape
-/// merges or splits it.
-std::optional<std::size_t> reshaped_axis(Type from, std::size_t axis, Type to) {
-  std::int64_t before = 1, at = 1;
-  for (std::size_t a = 0; a < axis; ++a) before *= from.shape()[a];
-  for (std::size_t a = 0; a < to.shape().size(); ++a) {
-    if (at == before && to.shape()[a] == from.shape()[axis]) return a;
-    at *= to.shape()[a];
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<std::size_t> axis_counted(Value v) {
-  const Operation* op = v.def();
-  if (op == nullptr) return std::nullopt;
-  if (op->op() == Op::Iota) return 0;
-  if (op->op() != Op::Broadcast && op->op() != Op::Reshape) return std::nullopt;
-  const auto axis = axis_counted(op->operand(0));
-  return axis ? axis_in_result(*op, *axis) : std::nullopt;
-}
-
-std::optional<std::size_t> axis_of_offsets(Value v) {
-  const Operation* op = v.def();
-  if (op == nullptr) return std::nullopt;
-  if (op->op() == Op::ExtI) return axis_of_offsets(op->operand(0));
-  if (op->op() == Op::Iota) {  // of fewer bits it may wrap
-    const bool counts = v.type().num_elements() > 1 && ir::info(v.type().elem()).bits >= 32;
-    return counts ? std::optional<std::size_t>(0) : std::nullopt;
-  }
-  if (op->op() != Op::Broadcast && op->op() != Op::Reshape) return std::nullopt;
-  const auto axis = axis_of_offsets(op->operand(0));
-  return axis ? axis_in_result(*op, *axis) : std::nullopt;
-}
-
-std::optional<std::size_t> axis_in_result(const Operation& change, std::size_t axis) {
-  const Type from = change.operand(0).type(), to = change.result().type();
-  if (change.op() == Op::Reshape) return reshaped_axis(from, axis, to);
-  // A single 0 that is stretched does not count.
-  return from.shape()[axis] == to.shape()[axis] ? std::optional(axis) : std::nullopt;
-}
-
 TileAxis::TileAxis(Value tile, std::size_t axis) : extent_(tile.type().shape()[axis]) {
   add(tile, axis);
   while (ok_ && !work_.empty()) {

@@ -7,19 +7,15 @@
 #include <unordered_set>
 #include <vector>
 
+#include "tessera/analysis/tile_region.hpp"
 #include "tessera/ir/operation.hpp"
 
 namespace tessera::passes {
 
-/// The axis of `v` along which it counts 0, 1, ...; nothing if it does not.
-std::optional<std::size_t> axis_counted(ir::Value v);
-/// The same of offsets, i32 or i64: through extensions, and not of a tile of one element, which may be stretched along
-/// any axis.
-std::optional<std::size_t> axis_of_offsets(ir::Value v);
-
-/// The axis of the result of `change`, a broadcast or reshape, that has the elements of `axis` of its operand in their
-/// order; nothing if a broadcast stretches the axis or a reshape splits or merges it.
-std::optional<std::size_t> axis_in_result(const ir::Operation& change, std::size_t axis);
+using analysis::axis_counted;
+using analysis::axis_in_result;
+using analysis::axis_of_offsets;
+using analysis::reshaped_axis;
 
 /// All tiles that are connected with one tile along one of its axes, through elementwise operations, accesses, changes
 /// of shape and reductions along other axes. A broadcast starts the axis and a reduction along it ends it.

@@ -107,12 +107,6 @@ bool is_elementwise(const ir::Operation& op) {
           op.op() == Op::FPowI);
 }
 
-Value behind_shapes(Value v) {
-  for (const ir::Operation* op = v.def(); op && (op->op() == Op::Broadcast || op->op() == Op::Reshape); op = v.def())
-    v = op->operand(0);
-  return v;
-}
-
 Value broadcast_to(ir::Builder& b, Value v, std::span<const std::int64_t> shape) {
   const ir::Type wanted = v.type().with_shape(shape);
   return v.type() == wanted ? v : b.create(Op::Broadcast, {v}, {wanted})->result();

@@ -9,6 +9,7 @@
 
 namespace tessera::passes {
 
+using analysis::behind_shapes;
 using analysis::constant_float;
 using analysis::constant_int;
 using analysis::defined_outside;
@@ -23,9 +24,6 @@ bool rounds_plainly(const ir::Operation&);
 
 /// True for elementwise operations on tiles of one shape.
 bool is_elementwise(const ir::Operation&);
-
-/// The value that `v` broadcasts, through broadcasts and reshapes.
-ir::Value behind_shapes(ir::Value v);
 
 /// ceil(extent / tile) of an entry argument `extent`, as kernels count their tiles along an axis.
 struct TileCount {

@@ -87,10 +87,11 @@ TEST(CertifyClaims, ObligationsHaveNumbers) {
 
 /// A kernel with one operation of each kind that claims name.
 struct Named : Program {
-  ir::Operation *compare_op, *divide_op, *loop_op, *load_op, *store_op, *earlier_op;
+  ir::Operation *compare_op, *inside_op, *divide_op, *loop_op, *load_op, *store_op, *earlier_op;
   Named() {
     const Value v = arg(Elem::I32), two = i32(2), one = i32(1), zero = i32(0);
     compare_op = compare(one, ir::ComparisonPredicate::Less, two).def();
+    inside_op = compare(one, ir::ComparisonPredicate::Less, two, ir::Signedness::Unsigned).def();
     divide_op = divide(v, one).def();
     const Value tiles = fixed_view();
     load_op = load(tiles, {one});
@@ -118,6 +119,7 @@ TEST(CertifyClaims, WhatAClaimNamesExists) {
       {.kind = ClaimKind::Inbounds, .op = k.load_op},
       {.kind = ClaimKind::DivisorIsOne, .op = k.divide_op},
       {.kind = ClaimKind::StepFits, .op = k.loop_op},
+      {.kind = ClaimKind::StartsTile, .op = k.inside_op},
       {.kind = ClaimKind::AtLeast, .op = k.compare_op, .index = 1, .lower = 2},
       {.kind = ClaimKind::AtMost, .op = k.compare_op, .index = 1, .upper = 2},
       {.kind = ClaimKind::DisjointIterations, .op = k.store_op},
@@ -129,7 +131,8 @@ TEST(CertifyClaims, WhatAClaimNamesExists) {
     bad.op = nullptr;
     EXPECT_FALSE(k.certifies(bad)) << kind << ": no operation";
     for (const int index : {-1, 7, INT32_MAX, INT32_MIN}) {
-      if (c.kind == ClaimKind::DivisorIsOne || c.kind == ClaimKind::StepFits || c.kind == ClaimKind::DisjointIterations)
+      if (c.kind == ClaimKind::DivisorIsOne || c.kind == ClaimKind::StepFits || c.kind == ClaimKind::StartsTile ||
+          c.kind == ClaimKind::DisjointIterations)
         break;
       bad = c;
       bad.index = index;

@@ -456,6 +456,81 @@ TEST(CertifyOperations, TilesInsideATensor) {
   EXPECT_FALSE(inside(-1, 128));
 }
 
+/// The positions start, start + 1, ... of a tile of `count` are compared with `extent`, in a loop over 0 to 7.
+struct Positions : Program {
+  Value tile(Value v, std::int64_t count) {
+    const ir::Type t = ir::Type::tile(Elem::I32, {count});
+    const std::vector<std::int64_t> one{1};
+    return op(Op::Broadcast, {op(Op::Reshape, {v}, v.type().with_shape(one))}, t);
+  }
+  Value counted(std::int64_t count) { return op(Op::Iota, {}, ir::Type::tile(Elem::I32, {count})); }
+  /// `start` is made of the induction variable.
+  bool begin_tile(auto&& start, std::int64_t count, std::int64_t extent,
+                  ir::ComparisonPredicate p = ir::ComparisonPredicate::Less,
+                  ir::Signedness sign = ir::Signedness::Unsigned) {
+    ir::Operation* made = nullptr;
+    loop(i32(0), i32(8), i32(1), [&](Value i) {
+      const Value from = start(i), most = i32(extent);
+      made = count == 1 ? compare(from, p, most, sign).def()
+                        : compare(op(Op::AddI, {tile(from, count), counted(count)}, tile(from, count).type()), p,
+                                  tile(most, count), sign)
+                              .def();
+    });
+    end();
+    return certifies({.kind = ClaimKind::StartsTile, .op = made});
+  }
+};
+
+TEST(CertifyOperations, PositionsThatBeginATile) {
+  const auto times = [](std::int64_t by, std::int64_t more = 0) {
+    return [=](Positions& k) {
+      return [=, &k](Value i) {
+        const Value product = k.op(Op::MulI, {i, k.i32(by)}, i.type());
+        return more == 0 ? product : k.op(Op::AddI, {product, k.i32(more)}, i.type());
+      };
+    };
+  };
+  const auto begins = [](auto&& start, std::int64_t count, std::int64_t extent, auto... how) {
+    Positions k;
+    return k.begin_tile(start(k), count, extent, how...);
+  };
+  EXPECT_TRUE(begins(times(16), 16, 128));
+  EXPECT_TRUE(begins(times(16), 16, 113)) << "the last tile reaches beyond the tensor";
+  EXPECT_FALSE(begins(times(16), 16, 112)) << "the last tile is outside";
+  EXPECT_TRUE(begins(times(32, 16), 16, 241));
+  EXPECT_TRUE(begins(times(16), 8, 128));
+  EXPECT_FALSE(begins(times(8), 16, 128)) << "every other one is no multiple";
+  EXPECT_FALSE(begins(times(16, 8), 16, 1000));
+  EXPECT_FALSE(begins(times(16, -16), 16, 1000)) << "the first is negative";
+  EXPECT_TRUE(begins(times(3, 1), 1, 23));
+  EXPECT_FALSE(begins(times(3, 1), 1, 22));
+  EXPECT_FALSE(begins(times(3, -1), 1, 100));
+  EXPECT_FALSE(begins(times(std::int64_t{1} << 29), 16, INT32_MAX)) << "the product wraps";
+  EXPECT_FALSE(begins(times(16), 16, -1)) << "an extent that is negative as a signed number";
+  EXPECT_FALSE(begins(times(16), 16, 128, ir::ComparisonPredicate::LessEqual));
+  EXPECT_FALSE(begins(times(16), 16, 128, Less, ir::Signedness::Signed));
+}
+
+TEST(CertifyOperations, PositionsAreAStartAndWhatIsCounted) {
+  Positions k;
+  const Value v = k.arg(Elem::I32), most = k.tile(k.i32(128), 16), counted = k.counted(16);
+  const auto inside = [&](Value places, Value extent) {
+    return k.compare(places, Less, extent, ir::Signedness::Unsigned).def();
+  };
+  ir::Operation* const counts = inside(counted, most);
+  ir::Operation* const twice = inside(k.op(Op::AddI, {counted, counted}, counted.type()), most);
+  ir::Operation* const times = inside(k.op(Op::MulI, {counted, counted}, counted.type()), most);
+  ir::Operation* const any = inside(k.op(Op::AddI, {k.tile(v, 16), counted}, counted.type()), most);
+  ir::Operation* const ends = inside(counted, counted);
+  k.end();
+  const auto begins = [&](ir::Operation* op) { return k.certifies({.kind = ClaimKind::StartsTile, .op = op}); };
+  EXPECT_TRUE(begins(counts));
+  EXPECT_FALSE(begins(twice));
+  EXPECT_FALSE(begins(times));
+  EXPECT_FALSE(begins(any));
+  EXPECT_FALSE(begins(ends)) << "another extent for each element";
+}
+
 TEST(CertifyOperations, ExtentsAreReadAsUnsigned) {
   // A tensor of slot 1 numbers, which the launch knows to be in [least, 100]: at most 7 tiles of 16.
   const auto is_few = [](std::int64_t least) {

@@ -60,6 +60,7 @@ class Random {
       for (int axis = 0; axis < 2; ++axis)
         claims.push_back({.kind = ClaimKind::CountsPieces, .op = &op, .index = axis});
     }
+    if (op.op() == Op::CmpI) claims.push_back({.kind = ClaimKind::StartsTile, .op = &op});
     if (op.op() == Op::For) claims.push_back({.kind = ClaimKind::StepFits, .op = &op});
     if (op.op() == Op::StoreViewTko) of_access(op);
   }
@@ -82,6 +83,34 @@ std::string text_of(const Claim& c) {
   return "claim of kind " + std::to_string(static_cast<int>(c.kind)) + ", index " + std::to_string(c.index);
 }
 
+/// Asserts that the first of the positions that are compared is a multiple of their number, and inside.
+void assert_starts_tile(const Claim& c) {
+  Operation* const next = c.op->next();
+  ir::Builder b = next ? ir::Builder::before(next) : ir::Builder(*c.op->block());
+  const std::int64_t count = c.op->operand(0).type().num_elements();
+  const auto first = [&](Value v) {
+    if (v.type().rank() == 0) return v;
+    const std::vector<std::int64_t> one(v.type().shape().size(), 1);
+    std::vector<Value> operands{v};
+    operands.insert(operands.end(), one.size(), b.constant_int(ir::Elem::I32, 0));
+    const std::vector<ir::Type> type{v.type().with_shape(one)};
+    return b.create(Op::Extract, operands, type)->result();
+  };
+  const Value start = first(c.op->operand(0)), extent = first(c.op->operand(1));
+  const auto number = [&](std::int64_t n) { return b.constant_int(start.type().elem(), n, start.type().shape()); };
+  const auto holds = [&](ir::ComparisonPredicate predicate, Value x, Value y) {
+    const Value v =
+        b.create(Op::CmpI, {x, y}, {x.type().with_element(ir::Elem::I1)},
+                 {{AttrName::comparison_predicate, predicate}, {AttrName::signedness, ir::Signedness::Signed}})
+            ->result();
+    b.create(Op::Assert, {v}, {}, {{AttrName::message, "certified: " + text_of(c)}});
+  };
+  holds(ir::ComparisonPredicate::GreaterEqual, start, number(0));
+  holds(ir::ComparisonPredicate::Less, start, extent);
+  const Value rest = b.create(Op::AndI, {start, number(count - 1)}, {start.type()})->result();
+  holds(ir::ComparisonPredicate::Equal, rest, number(0));
+}
+
 }  // namespace
 
 std::vector<Claim> random_claims(const ir::Module& module, std::mt19937_64& rng) { return Random(module, rng).claims; }
@@ -96,7 +125,7 @@ Observed::Observed(ir::Module& module, std::vector<Claim> certified, std::vector
     const Operation* tensor = view.def()->operand(0).def();
     accesses_.push_back({&op, view.type(), tensor, tensor->operand(0).index()});
   });
-  for (const Claim& c : claims_) assert_number(c);
+  for (const Claim& c : claims_) c.kind == ClaimKind::StartsTile ? assert_starts_tile(c) : assert_number(c);
   observe(module);
 }
 

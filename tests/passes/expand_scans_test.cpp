@@ -8,6 +8,7 @@
 #include "base/rounds.hpp"
 #include "kernels/programs/scan_kernels.hpp"
 #include "passes/pass_support.hpp"
+#include "passes/passed.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 
 namespace THIS_FILE {
@@ -169,12 +170,42 @@ TEST(ExpandScans, WarpsAndBlocksHaveTheRegistersOfTheScan) {
     k.keep(sum->result());
     k.keep(y);
     ir::Function& f = k.function();
-    const std::int64_t registers = passes::expand_scans(f);
-    EXPECT_EQ(registers, tile[0] * tile[1]);
+    const passes::ScannedRegisters registers = passes::expand_scans(f);
+    EXPECT_EQ(registers.tile, tile[0] * tile[1]);
+    EXPECT_EQ(registers.beside, 0) << "no loop";
     const passes::Choices choices = passes::choose_hints(f, {90, 132}, {}, {}, false, registers);
     EXPECT_EQ(choices.warps, warps) << tile[0] << " x " << tile[1];
     EXPECT_EQ(choices.occupancy, occupancy) << tile[0] << " x " << tile[1];
   }
+}
+
+void scanned(Mut<f32, 32, 128> y, In<f32, dyn, dyn> x) { y.store(cumsum(x.load_like(y), axis<0>)); }
+void scanned_and_carried(Mut<f32, 32, 128> y, In<f32, dyn, dyn> x) {
+  auto tiles = x.tiles(shape<32, 128>);
+  auto sum = zeros<f32, 32, 128>();
+  for (auto i : range(tiles.count(0))) sum += cumsum(tiles.load(i, 0), axis<0>);
+  y.store(sum);
+}
+void scanned_in_parts(Mut<f32, 32, 128> y, In<f32, dyn, dyn> x) {
+  auto tiles = x.tiles(shape<32, 128>);
+  auto before = zeros<f32, 1, 128>();
+  for (auto i : range(tiles.count(0))) {
+    auto tile = tiles.load(i, 0);
+    y.store(cumsum(tile, axis<0>) + before);
+    before += sum(tile, axis<0>);
+  }
+}
+TEST(ExpandScans, WhatALoopCarriesTakesRegistersToo) {
+  const auto occupancy = [](const Passed& p, int warps = 8) {
+    EXPECT_EQ(p.choices.warps, warps);
+    return p.choices.occupancy;
+  };
+  const std::vector<std::vector<std::int64_t>> dims{{32, 128}, {320, 128}};
+  EXPECT_EQ(occupancy(passed<&scanned>(dims, {})), 4) << "twice the tile and 32: 64 registers";
+  EXPECT_EQ(occupancy(passed<&scanned_and_carried>(dims, {})), 2)
+      << "a tile that is carried and one that is loaded: 32 more";
+  EXPECT_EQ(occupancy(passed<&scanned_in_parts>(dims, {}), 4), 5)
+      << "a tile that is prefetched is not carried: twice the tile and 32, 96 registers";
 }
 
 // ---- results --------------------------------------------------------------------------------------------------------
@@ -286,7 +317,7 @@ void expect_same(const ScanKernel& k, bool beside_product, std::mt19937_64& rand
   const auto expanded = ir::clone(*trace.module);
   ir::Function& f = *expanded->functions.front();
   if (beside_product) add_product(f);
-  ASSERT_GT(passes::expand_scans(f), 0) << k.text();
+  ASSERT_GT(passes::expand_scans(f).tile, 0) << k.text();
   ASSERT_EQ(problems_of(*expanded), "") << k.text();
   ASSERT_EQ(count(f, ir::Op::Scan), 0u) << k.text();
   ASSERT_EQ(count(f, beside_product ? ir::Op::Cat : ir::Op::Reduce), 0u) << k.text();

@@ -113,6 +113,35 @@ TEST(SliceProducts, NotWhatTensorCoresMultiply) {
   EXPECT_EQ(depths(passed<&product<tf32, 64, 64, 32>>(kSquare, {}, "slice_products")), (std::vector<std::int64_t>{32}));
 }
 
+template <int M, int N>
+void product_of_bytes(Mut<i32, M, N> c, In<i8, dyn, dyn> a, In<i8, dyn, dyn> b) {
+  auto [i, j] = c.index();
+  auto A = a.tiles(shape<M, 64>);
+  auto B = b.tiles(shape<64, N>);
+  auto acc = zeros<i32, M, N>();
+  for (auto k : range(A.count(1))) acc = mma(A.load(i, k), B.load(k, j), acc);
+  c.store(acc);
+}
+template <int M, int N>
+int products_of_bytes() {
+  const auto byte = [](std::int64_t i) { return static_cast<std::int8_t>(i * 37 % 255 - 127); };
+  const Passed p =
+      expect_same<&product_of_bytes<M, N>>({}, 1, Array<std::int32_t>({M, N}), Array<std::int8_t>({M, 100}).each(byte),
+                                           Array<std::int8_t>({100, N}).each(byte));
+  return count(*p.module, ir::Op::MmaI);
+}
+/// 16 rows and 8 columns, of f64 8 rows.
+TEST(SliceProducts, WhatIsSmallerThanTensorCoresMultiply) {
+  const std::vector<std::vector<std::int64_t>> dims{{64, 64}, {64, 64}, {64, 64}};
+  const auto sliced = [&](const Passed& p) { return depths(p) == std::vector<std::int64_t>(8, 8); };
+  EXPECT_TRUE(sliced(passed<&product<f16, 8, 64, 64>>(dims, {}, "", 4)));
+  EXPECT_TRUE(sliced(passed<&product<f16, 64, 4, 64>>(dims, {}, "", 4)));
+  EXPECT_FALSE(sliced(passed<&product<f16, 16, 8, 64>>(dims, {}, "", 4)));
+  EXPECT_EQ((products_of_bytes<8, 64>()), 8);
+  EXPECT_EQ((products_of_bytes<16, 4>()), 8);
+  EXPECT_EQ((products_of_bytes<16, 8>()), 1);
+}
+
 TEST(SliceProducts, OperandsWhoseRowsRunAlongKAreNotCopied) {
   const std::vector<bool> rows{false, true}, columns{true, false}, both{true, true};
   EXPECT_EQ(copied(passed<&product<f32, 64, 64, 32>>(kSquare, {}, "choose_hints")), rows);

@@ -28,6 +28,10 @@ enum class ClaimKind : std::uint8_t {
   /// step fits their type, all read as signed. So the loop also ends if its variable is computed by additions that
   /// wrap.
   StepFits,
+  /// `op` compares, as unsigned, the positions start, start + 1, ..., start + n - 1 along an axis with the extent of a
+  /// tensor (n is 1 for a scalar): start is a multiple of n, at least 0 and below the extent, read as signed. So the
+  /// positions are those of tile start / n of the axis, which is cut into tiles of n.
+  StartsTile,
   ManyPieces,  ///< the launch has at least `lower` pieces (LaunchContract::pieces_of_tensor, blocks_arg); about no
                ///< operation
   FewPieces,   ///< the launch has at most `upper` pieces; about no operation

@@ -79,13 +79,18 @@ inline constexpr std::int64_t kOneWaveOfPieces = 128;
 /// Sums of a product, in elements, from which on two blocks on an SM and one block alone are compiled differently.
 inline constexpr std::int64_t kLargeProduct = 128 * 128;
 
+/// Elements from which on a tensor copy pays; below, its descriptor costs more than it saves.
+inline constexpr std::int64_t kSmallestTensorCopy = 1024;
+
 /// Elements of the shortest tile that a row is divided into: one for each thread of a warp (docs/compiler/
 /// split_tiles.md).
 inline constexpr std::int64_t kLeastPartOfRow = 32;
 
 bool is_product(const ir::Operation&);
-/// False for products of f32 by f32, which are computed by fused multiply-add: no tensor core multiplies f32 (PTX ISA,
-/// mma: tf32 is its nearest type).
+/// What tensor cores multiply at least: 16x8 (PTX ISA, mma), of f64 8x8.
+inline constexpr std::int64_t kRowsOfMma = 16, kColumnsOfMma = 8, kRowsOfMmaF64 = 8;
+/// False for products that are computed by fused multiply-add: of f32 by f32, because no tensor core multiplies f32
+/// (PTX ISA, mma: tf32 is its nearest type), and those with fewer rows or columns than tensor cores multiply.
 bool uses_tensor_cores(const ir::Operation& product);
 std::int64_t bytes_of(ir::Type tile);
 /// The tile that a load gives or a store takes; null for other operations, atomics too.

@@ -14,6 +14,9 @@ std::optional<std::int64_t> constant_int(ir::Value);
 /// The number of a floating-point splat constant.
 std::optional<double> constant_float(ir::Value);
 
+/// The value that `v` broadcasts, through broadcasts and reshapes.
+ir::Value behind_shapes(ir::Value v);
+
 /// True if `op` has no effect and reads no memory: it may be erased, copied and moved to where its operands
 /// are available. Of operations with regions only reduce and scan are pure.
 bool is_pure(const ir::Operation& op);

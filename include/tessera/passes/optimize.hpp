@@ -48,14 +48,15 @@ struct Tuning {
   bool pipeline_mma = true;
   bool split_loops = true;
   bool order_blocks = true;
-  bool combine_atomics = true;  ///< equal indices of a tile, where few are likely
-  bool unmask = true;           ///< of rows that nearly fill their tile
-  bool split_tiles = true;      ///< of rows that end within five or six eighths of their tile
-  bool match_widths = true;     ///< of accesses whose tiles are combined
-  bool order_gathers = true;    ///< along the last axis, where nothing is known of their addresses
-  bool grid_axes = true;        ///< a grid of several axes instead of divisions
-  bool limit_registers = true;  ///< of kernels bound by instructions, so that more of their warps are resident
-  bool choose_hints = true;     ///< false: warps, CTAs, occupancy and latency are left to the assembler unless set here
+  bool combine_atomics = true;   ///< equal indices of a tile, where few are likely
+  bool unmask = true;            ///< of rows that nearly fill their tile
+  bool split_tiles = true;       ///< of rows that end within five or six eighths of their tile
+  bool match_widths = true;      ///< of accesses whose tiles are combined
+  bool regions_to_tiles = true;  ///< regions that are whole tiles are loaded through views
+  bool order_gathers = true;     ///< along the last axis, where nothing is known of their addresses
+  bool grid_axes = true;         ///< a grid of several axes instead of divisions
+  bool limit_registers = true;   ///< of kernels bound by instructions, so that more of their warps are resident
+  bool choose_hints = true;  ///< false: warps, CTAs, occupancy and latency are left to the assembler unless set here
   Overlap overlap = Overlap::WhereItPays;
   bool early_reads = true;  ///< with overlap: launch flags say what may be read before the wait, and whether to trigger
   bool operator==(const Tuning&) const = default;

@@ -2,9 +2,13 @@
 // verifies, and has a page in docs/compiler that says why it exists and when it applies. A pass that takes a Certifier
 // has its claims verified before it removes a guard, a mask or an order between accesses; null rejects all claims.
 #pragma once
+#include <cstdint>
+#include <span>
 #include <vector>
 
+#include "tessera/analysis/facts.hpp"
 #include "tessera/analysis/launch_contract.hpp"
+#include "tessera/base/source_location.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/passes/certifier.hpp"
 #include "tessera/passes/optimize.hpp"
@@ -71,9 +75,14 @@ bool relax_math(ir::Function&);
 /// Sums of exact products of f32 become fma in kernels that are bound by instructions. True if anything changed.
 bool contract_products(ir::Function&, const Target& target);
 
+/// Registers of the scans that expand_scans expanded; nothing was expanded where `tile` is 0.
+struct ScannedRegisters {
+  std::int64_t tile = 0;    ///< of the largest tile that is scanned
+  std::int64_t beside = 0;  ///< of the tiles that the loop around a scan carries, if they are as large, and loads
+};
 /// Scans beside products, along any axis but the last or in a layout by columns become operations on parts
-/// of the tile. Returns the 32-bit registers that hold the largest of these tiles; 0 if nothing changed.
-std::int64_t expand_scans(ir::Function&);
+/// of the tile. Returns the 32-bit registers that these take.
+ScannedRegisters expand_scans(ir::Function&);
 
 /// Gives operations the results that docs/semantics.md defines where the assembler leaves them open. True if anything
 /// changed.
@@ -108,6 +117,14 @@ bool is_reduced(const ir::Operation& atomic);
 /// block lies inside: where several masks are of loads around one place that move whole vectors, or as Tuning::guards
 /// asks. True if anything changed. Throws CompileError for other values of it than 0 and 1.
 bool version_guards(ir::Function&, const Tuning& = {});
+
+/// Loads of regions through pointers that `claims` (about the function's operations; those that hold with `held` are
+/// used) show to be whole tiles of their tensor become loads through partition views, where a product multiplies them.
+/// Runs before apply_claims, which removes the masks that the claims are about. Returns where these loads were
+/// recorded. Nothing is changed for the CPU, and without `contract`.
+std::vector<SourceLocation> regions_to_tiles(ir::Function&, const Target&, std::span<const analysis::Claim> claims,
+                                             std::uint64_t held, const analysis::LaunchContract* contract,
+                                             const Certifier* certifier);
 
 /// Loads of regions through pointers, where no element is masked, become loads through views. Follows Tuning::access.
 void regions_to_views(ir::Function&, const Target&, const Tuning& = {});
@@ -147,6 +164,6 @@ bool prevent_peeling(ir::Function&, const Target&);
 /// `few_pieces`: the launch has few pieces (ClaimKind::FewPieces). `scanned`: what
 /// expand_scans returned.
 Choices choose_hints(ir::Function&, const Target&, const Tuning& = {}, const Choices& before = {},
-                     bool few_pieces = false, std::int64_t scanned = 0);
+                     bool few_pieces = false, const ScannedRegisters& scanned = {});
 
 }  // namespace tessera::passes

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/analysis/facts.hpp"
+#include "tessera/base/source_location.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/passes/certifier.hpp"
 #include "tessera/passes/lower_checks.hpp"
@@ -66,8 +67,9 @@ struct Work {
 /// Result of run_passes.
 struct Passed {
   Choices choices;
-  std::vector<int> watched_bytes;    ///< watch_writes(): one for each of Work::watched
-  std::vector<LoweredCheck> checks;  ///< lower_checks()
+  std::vector<SourceLocation> whole_tiles;  ///< regions_to_tiles(): of the loads that became loads of tiles
+  std::vector<int> watched_bytes;           ///< watch_writes(): one for each of Work::watched
+  std::vector<LoweredCheck> checks;         ///< lower_checks()
 };
 
 /// Runs the passes on every entry of `module`. `tuning` null: defaults. With verify_passes() the module is verified

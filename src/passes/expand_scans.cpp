@@ -33,6 +33,8 @@ namespace {
 
 /// More parts mean fewer levels, each of which moves the tile through shared memory, and longer chains of operations.
 constexpr std::int64_t kParts = 8;
+/// Parts of longer axes take the assembler minutes, or it rejects them (bench/notes/expand_scans.md).
+constexpr std::int64_t kLongestInParts = 512;
 
 using Shape = std::vector<std::int64_t>;
 using Tiles = std::vector<Value>;  ///< one for each operand of a scan
@@ -380,7 +382,8 @@ ScannedRegisters expand_scans(ir::Function& f) {
   for (Operation* scan : all) {
     registers.tile = std::max(registers.tile, registers_of(scan->operand(0).type()));
     registers.beside = std::max(registers.beside, held_around(*scan));
-    if (multiplies)
+    const auto axis = static_cast<std::size_t>(scan->int_attr(AttrName::dim));
+    if (multiplies || scan->operand(0).type().shape()[axis] > kLongestInParts)
       ByHalves(Scan(*scan)).replace();
     else
       ByParts(Scan(*scan)).replace();

@@ -1,6 +1,7 @@
 // Which kernel a product takes: by the number of rows, the element type of the weights, and the numerics.
 #include "model/products.hpp"
 
+#include <algorithm>
 #include <array>
 #include <type_traits>
 
@@ -235,7 +236,8 @@ Flow<Tensor<bf16, 2>> scaled_product(Rows x, const Matrix& w, Numerics numerics,
 constexpr int kGatedTile = 128;  ///< rows and columns of a piece of gated_tiles
 
 /// Products of gates inside take weights of a multiple of so many rows: gate and up in whole tiles.
-constexpr std::int64_t kGatedRows = 16;
+constexpr std::int64_t kGatedRows = 16, kGatedRowsOnCpu = 2 * std::max(kNormedRows[kGatedOnCpu].n, kScaledGatesOnCpu.n);
+std::int64_t gated_rows(const Rows& x) { return on_gpu(x) ? kGatedRows : kGatedRowsOnCpu; }
 std::int64_t outputs(const Matrix& w) { return w.is_fp8 ? w.quantized.dim(0) : w.values.dim(0); }
 
 /// Many rows on a GPU, in whole pieces of which every SM has several, and weights that are or will be in bf16.
@@ -298,7 +300,7 @@ Flow<Tensor<bf16, 2>> normed_linear(Rows x, Norm norm, const Matrix& w, Numerics
 }
 
 Flow<Tensor<bf16, 2>> normed_gates(Rows x, Norm norm, const Matrix& gate_up, Numerics numerics) {
-  if (are_summed(x, gate_up.is_fp8, numerics) && outputs(gate_up) % kGatedRows == 0)
+  if (are_summed(x, gate_up.is_fp8, numerics) && outputs(gate_up) % gated_rows(x) == 0)
     co_return co_await normed_product<true>(x, norm, gate_up);
   if (!gates_inside(x, gate_up, numerics)) {
     const auto h = co_await normed_linear(x, norm, gate_up, numerics);

@@ -159,9 +159,9 @@ bool comparisons_of(Value mask, std::vector<Inside>& found) {
   return inside.has_value();
 }
 
-class Reader {
+class RegionReader {
  public:
-  explicit Reader(const Access& access) : access_(access), shape_(access.tile.shape()) {
+  explicit RegionReader(const Access& access) : access_(access), shape_(access.tile.shape()) {
     region_.axes.resize(shape_.size());
   }
 
@@ -265,7 +265,7 @@ class Reader {
 std::optional<Region> region_of_load(const Operation& load) {
   if (load.op() != Op::LoadPtrTko) return std::nullopt;
   const auto access = access_of(load);
-  return access ? Reader(*access).read() : std::nullopt;
+  return access ? RegionReader(*access).read() : std::nullopt;
 }
 
 bool is_made_of_multiples(Value v, std::int64_t n) {

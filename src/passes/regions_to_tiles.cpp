@@ -18,6 +18,7 @@
 #include "passes/values.hpp"
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/tile_region.hpp"
+#include "tessera/ir/semantics.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {

@@ -2,7 +2,8 @@
 # Static checks: clang-tidy (checks in .clang-tidy) over the sources that handle ownership (runtime, jit, host, examples and
 # their tests), and searches of the syntax tree with clang-query: for `continue` in tile_if and host variables assigned in
 # recorded regions, over everything that records kernels (examples, the library's kernels, the guide, tests), and for flows
-# that refer to what ends before them. All look at several files at a time (tests/structure/batches.py).
+# that refer to what ends before them. These look at several files at a time (tests/structure/batches.py); an eighth of the
+# sources is compiled alone, to see whether they include what they use.
 #
 #   scripts/lint.sh [--clang VERSION] [--jobs N] [--share N]
 #
@@ -39,6 +40,11 @@ echo "clang-tidy: use after move"
 moves=(python3 -B tests/structure/moves_lint.py --clang-tidy "clang-tidy-$clang")
 "${moves[@]}" --fixtures || status=1
 "${moves[@]}" --database "$database" --jobs "$jobs" --share "$share" "${owners[@]}" || status=1
+
+echo "clang++: sources by themselves"
+alone=(python3 -B tests/structure/alone_lint.py --compiler "clang++-$clang")
+"${alone[@]}" --fixtures || status=1
+"${alone[@]}" --database "$database" --jobs "$jobs" --share $((share * 8)) || status=1
 
 for lint in regions flows; do
   echo "clang-query: $lint"

@@ -21,6 +21,7 @@ tessera_structure_test(formatting formatting.py)
 tessera_structure_test(regions_lint regions_lint.py --fixtures)
 tessera_structure_test(flows_lint flows_lint.py --fixtures)
 tessera_structure_test(moves_lint moves_lint.py --fixtures)
+tessera_structure_test(alone_lint alone_lint.py --fixtures)
 foreach(check links prose_width snippets words nav)  # of the documentation; each also finds what is wrong in its own fixture
   tessera_structure_test(${check} ${check}.py)
   tessera_structure_test(${check}_selftest ${check}.py --selftest)

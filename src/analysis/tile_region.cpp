@@ -79,7 +79,7 @@ std::optional<Steps> steps_of(Value offsets) {
 
 namespace {
 
-/// The same number: one value, or equal constants, in whatever width.
+/// True if both are one value, or constants of one number, in whatever width.
 bool is_same(Value a, Value b) {
   if (a == b) return true;
   const auto x = constant_int(a), y = constant_int(b);
@@ -148,9 +148,9 @@ std::optional<Inside> inside_of(Operation& op) {
 
 /// The comparisons that a mask joins; false if it is anything else. Their axes are those of the mask.
 bool comparisons_of(Value mask, std::vector<Inside>& found) {
-  constexpr std::size_t kMostAxes = 8;
+  constexpr std::size_t kAxisLimit = 8;
   Operation* op = mask.def();
-  if (op == nullptr || found.size() > kMostAxes) return false;
+  if (op == nullptr || found.size() > kAxisLimit) return false;
   if (op->op() == Op::AndI) return comparisons_of(op->operand(0), found) && comparisons_of(op->operand(1), found);
   if (op->op() == Op::Broadcast) return comparisons_of(op->operand(0), found);
   if (op->op() == Op::Reshape) return op->operand(0).type().rank() == 0 && comparisons_of(op->operand(0), found);

@@ -145,8 +145,8 @@ class Group : public std::enable_shared_from_this<Group> {
   /// done with all. f uses the communicators `which`.
   void as_one(Which which, const char* call, const char* label, SourceLocation where,
               const std::function<Result(std::size_t)>& f);
-  /// The same for functions of NCCL that enqueue nothing: f is called with the rank's device current, and gets the
-  /// place of its communicator.
+  /// As as_one, for functions of NCCL that enqueue nothing: f is called with the rank's device current, and gets its
+  /// communicator.
   void call_each(Which which, const char* call, const char* label, SourceLocation where,
                  const std::function<Result(Rank&, Comm)>& f);
   Result with_lock(Rank& rank, const std::function<Result()>& f);

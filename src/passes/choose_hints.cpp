@@ -38,9 +38,9 @@ constexpr int kReservedShared = 1024;      // bytes of each CTA, by CUDA
 constexpr int kStepsThroughRegisters = 2;  // the one that is multiplied and the next
 constexpr int kMostBlocksWithoutLoop = 4;
 constexpr int kThinSteps = 3, kMostThinBlocks = 4;
-// Of a kernel with products by fused multiply-add: blocks of an SM, and sums of a thread; where products are smaller
-// than tensor cores multiply, registers of the largest tile.
-constexpr int kMostBlocksOfFma = 3, kMostSumsOfFma = 64, kMostTileOfFma = 32;
+// A kernel with products by fused multiply-add has at most so many blocks on an SM, sums in a thread and, where its
+// products are smaller than tensor cores multiply, registers of the largest tile in a thread.
+constexpr int kMostBlocksOfFma = 3, kMostSumsOfFma = 64, kTileRegistersOfFma = 32;
 // Elements of a row that a warp takes: where one reduction depends on another, where a thread's accesses are narrow
 // (an element or two at a time), and for a single reduction with narrow accesses.
 constexpr int kElementsAWarpChained = 2048;
@@ -220,7 +220,8 @@ Choices choose_for_fma(const StepLoad& load, const analysis::KernelFacts& facts,
   const bool small = std::ranges::any_of(
       facts.products, [](const analysis::Product& p) { return p.op->operand(0).type().elem() != ir::Elem::F32; });
   const std::int64_t tile = small ? registers_of_largest(*facts.products.front().op->function()) : 0;
-  c.warps = std::max(c.warps, std::min(power_of_two_below(tile / (kThreadsAWarp * kMostTileOfFma)), kMostRowWarps));
+  c.warps =
+      std::max(c.warps, std::min(power_of_two_below(tile / (kThreadsAWarp * kTileRegistersOfFma)), kMostRowWarps));
   const std::int64_t threads = c.warps * kThreadsAWarp, held = std::max<std::int64_t>(load.accumulators / threads, 1);
   const auto edge = static_cast<std::int64_t>(std::sqrt(static_cast<double>(held)));
   const std::int64_t registers = held + 2 * edge * slice_of_product(held) + kOtherRegisters + tile / threads;

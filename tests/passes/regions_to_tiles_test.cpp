@@ -145,7 +145,7 @@ TEST(RegionsToTiles, AnywhereElementsAreTheSame) {
   EXPECT_GT(left, all / 30);
 }
 
-/// The same product, of loads of tiles.
+/// That product with loads of tiles instead of regions.
 void product_of_tiles(Mut<f32, 64, 64> y, In<f32, dyn, dyn> a, In<f32, dyn, dyn> b) {
   auto [i, j] = y.index();
   auto A = a.tiles(shape<64, 32>);

@@ -12,8 +12,8 @@ namespace tessera::analysis {
 
 /// The axis of `v` along which it counts 0, 1, ...; nothing if it does not.
 std::optional<std::size_t> axis_counted(ir::Value v);
-/// The same of offsets, i32 or i64: through extensions, and not of a tile of one element, which may be stretched along
-/// any axis.
+/// The axis along which offsets, i32 or i64, count 0, 1, ...: also through extensions, and nothing for a tile of one
+/// element, which may be stretched along any axis.
 std::optional<std::size_t> axis_of_offsets(ir::Value v);
 
 /// The axis of the result of `change`, a broadcast or reshape, that has the elements of `axis` of its operand in their
@@ -29,7 +29,7 @@ struct Steps {
   std::size_t axis = 0;
   ir::Value stride;  ///< null: 1
 };
-/// Of offsets that count along one axis, times a scalar; nothing for any other value.
+/// The steps of offsets that count along one axis, times a scalar; nothing for any other value.
 std::optional<Steps> steps_of(ir::Value offsets);
 
 /// One axis of a region: the elements of the tile have the positions start, start + 1, ... in the tensor.

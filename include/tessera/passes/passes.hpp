@@ -80,8 +80,8 @@ struct ScannedRegisters {
   std::int64_t tile = 0;    ///< of the largest tile that is scanned
   std::int64_t beside = 0;  ///< of the tiles that the loop around a scan carries, if they are as large, and loads
 };
-/// Scans beside products, along any axis but the last or in a layout by columns become operations on parts
-/// of the tile. Returns the 32-bit registers that these take.
+/// Scans beside products, along any axis but the last or in a layout by columns become operations on parts of the tile.
+/// Returns the 32-bit registers that these take.
 ScannedRegisters expand_scans(ir::Function&);
 
 /// Gives operations the results that docs/semantics.md defines where the assembler leaves them open. True if anything

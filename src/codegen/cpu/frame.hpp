@@ -76,7 +76,7 @@ class Instr {
   /// tensor before the tile's last use; -1: none.
   virtual std::int64_t borrowable() const { return -1; }
   virtual void borrow() {}
-  /// Of a load that may also use a tile whose rows lie apart in memory: elements of a row. 0: none.
+  /// Elements of a row, for a load that may also use a tile whose rows lie apart in memory; 0: none.
   virtual std::int64_t row_length() const { return 0; }
   virtual void borrow_rows() {}
   /// As well a tile in whose rows elements lie apart.

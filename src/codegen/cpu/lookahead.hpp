@@ -23,7 +23,7 @@ class Lookahead {
   void expect(const std::byte* address, std::int64_t bytes, const std::byte*& previous) {
     expect(address, 1, bytes, bytes, previous);
   }
-  /// Of a tile whose rows lie `pitch` bytes apart.
+  /// An access to a tile whose rows lie `pitch` bytes apart.
   void expect(const std::byte* address, std::int64_t rows, std::int64_t row_bytes, std::int64_t pitch,
               const std::byte*& previous) {
     const std::byte* before = previous;

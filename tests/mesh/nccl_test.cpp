@@ -226,22 +226,23 @@ TEST(NcclCommunicator, WithoutWindowsTheResultsAreTheSame) {
   EXPECT_EQ(rig.fake.violation() + rig.driver().violation() + rig.fake.leaks(), "");
 }
 
+/// Rank 0 sends `from` to rank 1, which receives it in `to`.
+std::string send_to_rank_1(Members& m, const StorageRef& from, const StorageRef& to, std::int64_t count) {
+  return in_threads(2, [&](int r) {
+    CollectiveCall call = call_of(r == 0 ? Collective::Send : Collective::Receive, ElementType::f32, count, 1 - r);
+    const auto n = static_cast<std::size_t>(r);
+    const std::vector<RankOperands> operands{{m.streams[n], r == 0 ? from : nullptr, 0, r == 1 ? to : nullptr, 0}};
+    call.ranks = operands;
+    m.all[n]->enqueue(call);
+  });
+}
+
 TEST(NcclCommunicator, MessagesGoFromRankToRank) {
   NcclRig rig(2);
   Members m(rig, 2, 1);
   const std::vector<float> values = values_of(3, 50);
   const auto from = rig.make(0, values), to = rig.make(1, std::vector<float>(50));
-  EXPECT_EQ(
-      in_threads(2,
-                 [&](int r) {
-                   CollectiveCall call =
-                       call_of(r == 0 ? Collective::Send : Collective::Receive, ElementType::f32, 50, 1 - r);
-                   const std::vector<RankOperands> operands{
-                       {m.streams[static_cast<std::size_t>(r)], r == 0 ? from : nullptr, 0, r == 1 ? to : nullptr, 0}};
-                   call.ranks = operands;
-                   m.all[static_cast<std::size_t>(r)]->enqueue(call);
-                 }),
-      "ok");
+  EXPECT_EQ(send_to_rank_1(m, from, to, 50), "ok");
   EXPECT_EQ(rig.read<float>(1, to), values);
   EXPECT_EQ(rig.fake.violation(), "");
 }
@@ -446,17 +447,7 @@ TEST(NcclCommunicator, OnlyCollectivesBlock) {
     const auto x = rig.make(0, values_of(0, 4)), y = rig.make(1, values_of(1, 4));
     EXPECT_EQ(m.run(m.all, call_of(Collective::AllReduce, ElementType::f32, 4), {x, y}, {x, y}), "ok");
     EXPECT_EQ(rig.fake.calls_that_blocked(), before + 2);
-    EXPECT_EQ(in_threads(2,
-                         [&](int r) {
-                           const auto kind = r == 0 ? Collective::Send : Collective::Receive;
-                           CollectiveCall call = call_of(kind, ElementType::f32, 4, 1 - r);
-                           const auto n = static_cast<std::size_t>(r);
-                           const std::vector<RankOperands> operands{
-                               {m.streams[n], r == 0 ? x : nullptr, 0, r == 1 ? y : nullptr, 0}};
-                           call.ranks = operands;
-                           m.all[n]->enqueue(call);
-                         }),
-              "ok");
+    EXPECT_EQ(send_to_rank_1(m, x, y, 4), "ok");
     EXPECT_EQ(rig.fake.calls_that_blocked(), before + 2);
   }
   rig.stop();

@@ -39,6 +39,29 @@ void product_relu(MutTiles<bf16, BM, BN> c, In<bf16, dyn, dyn> a, In<bf16, dyn, 
   }
 }
 
+/// A product whose operands are regions at element offsets, as kernels with shifted neighbours read them.
+template <int BM, int BN, int BK>
+void product_of_regions(MutTiles<bf16, BM, BN> c, In<bf16, dyn, dyn> a, In<bf16, dyn, dyn> b) {
+  for (auto out : c.grouped(8)) {
+    auto [i, j] = out.origin();
+    auto acc = zeros<f32, BM, BN>();
+    for (auto k : range(a.dim(1) / BK + min(a.dim(1) % BK, 1)))
+      acc = mma(a.load_at(shape<BM, BK>, i, k * BK), b.load_at(shape<BK, BN>, k * BK, j), acc);
+    out.store(cast<bf16>(acc));
+  }
+}
+
+/// Four rows times the transposed w: fewer rows than tensor cores multiply.
+template <int BM, int BN, int BK>
+void few_rows_product(Mut<f32, BM, BN> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> w) {
+  auto A = a.tiles(shape<BM, BK>);
+  auto W = w.permuted(order<1, 0>).tiles(shape<BK, BN>);
+  auto [i, j] = c.index();
+  auto acc = zeros<f32, BM, BN>();
+  for (auto k : range(A.count(1))) acc = mma(A.load(i, k), W.load(k, j), acc);
+  c.store(acc);
+}
+
 template <int N>
 void batched_product(Mut<f16, 1, N, N> c, In<f16, dyn, N, N> a, In<f16, dyn, N, N> b) {
   auto x = reshape(a.load_like(c), shape<N, N>), y = reshape(b.load_like(c), shape<N, N>);
@@ -179,6 +202,31 @@ Plan product_relu_plan(const Args& args) {
   return plan(
       p.cost, outputs(by_offset<bf16>(wanted, p.m, p.n)), inputs(a, b, residual),
       [](const Stream& on, auto& c, const auto&... x) { kernel<product_relu<128, 128, 64>>(mut(c), x...).on(on); });
+}
+
+Plan product_of_regions_plan(const Args& args) {
+  const Product p(args);
+  const auto a = normal<bf16>(1, p.m, p.k), b = normal<bf16>(2, p.k, p.n);
+  const auto wanted = [=](Size at) { return p.at(a, b, at / p.n, at % p.n); };
+  return plan(p.cost, outputs(by_offset<bf16>(wanted, p.m, p.n)), inputs(a, b),
+              [](const Stream& on, auto& c, const auto&... x) {
+                kernel<product_of_regions<128, 128, 64>>(mut(c), x...).on(on);
+              });
+}
+
+Plan few_rows_product_plan(const Args& args) {
+  constexpr Size kRows = 4;
+  const Size n = size_of_case(args, "n"), inner = size_of_case(args, "k");
+  const auto a = normal<f16>(1, kRows, inner), w = normal<f16>(2, n, inner);
+  const auto wanted = [=](Size at) {
+    double s = 0;
+    for (Size k = 0; k < inner; ++k) s += a(at / n, k) * w(at % n, k);
+    return s;
+  };
+  return plan(
+      {bytes_of<f16>((n + kRows) * inner) + bytes_of<f32>(n * kRows)},
+      outputs(by_offset<f32>(wanted, kRows, n).within(1e-4)), inputs(a, w),
+      [](const Stream& on, auto& c, const auto&... in) { kernel<few_rows_product<4, 32, 128>>(mut(c), in...).on(on); });
 }
 
 Plan batched_product_plan(const Args& args) {
@@ -329,6 +377,9 @@ std::vector<Entry> product_entries() {
   return {
       entry<product_gelu_plan>("product_gelu", "m=3840 n=2304 k=1792", "m=256 n=256 k=128; m=100 n=72 k=40"),
       entry<product_relu_plan>("product_relu_residual", "m=4096 n=4096 k=2048", "m=256 n=256 k=128; m=100 n=72 k=40"),
+      entry<product_of_regions_plan>("product_of_regions", "m=4096 n=4096 k=2048",
+                                     "m=256 n=256 k=128; m=100 n=72 k=40"),
+      entry<few_rows_product_plan>("few_rows_product", "n=14336 k=4096", "n=256 k=512; n=70 k=90"),
       entry<batched_product_plan>("batched_product", "batch=32768", "batch=16; batch=3"),
       entry<gram_plan>("gram", "n=4096 k=8192", "n=256 k=128; n=72 k=40"),
       entry<convolution_1x1_plan>("convolution_1x1", "batch=32 from=256 to=512 places=4096",

@@ -35,6 +35,8 @@ def work_of(name):
 FUNCTIONS = {
     "product_gelu": ops.product_gelu,
     "product_relu_residual": lambda a, b, r: torch.relu(a @ b) + r,
+    "product_of_regions": torch.matmul,
+    "few_rows_product": lambda a, w: ops.product_f32(a, w.t()),
     "batched_product": torch.bmm,
     "gram": lambda x: ops.product_f32(x.t(), x),
     "two_layers": lambda x, a, b: torch.relu(x @ a) @ b,

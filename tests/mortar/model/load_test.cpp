@@ -294,5 +294,24 @@ TEST(MortarRandomWeights, ScaledAndTheSameForTheSameSeed) {
   EXPECT_NE(values_of(gate_up.quantized), values_of(w.layers[0].experts->down.quantized));
 }
 
+/// A seed names the same weights on every device: what was computed on the CPU can be compared with a GPU.
+TEST(MortarRandomWeights, AreThoseOfTheCpuOnTheDefaultDevice) {
+  const Device device = tessera::default_device();
+  if (device == Device::cpu()) GTEST_SKIP() << "the default device is the CPU";
+  for (const char* name : {"dense-tied", "moe-fp8"}) {
+    const ModelSpec model = read_config(test::test_model(name));
+    const Weights there = random_weights(model, 7, device), here = random_weights(model, 7, Device::cpu());
+    EXPECT_EQ(values_of(there.embedding), values_of(here.embedding)) << name;
+    EXPECT_EQ(values_of(there.final_norm), values_of(here.final_norm)) << name;
+    for (std::size_t i = 0; i < here.layers.size(); ++i) {
+      if (!here.layers[i].experts) continue;
+      EXPECT_EQ(values_of(there.layers[i].experts->gate_up.quantized),
+                values_of(here.layers[i].experts->gate_up.quantized));
+      EXPECT_EQ(values_of(there.layers[i].experts->gate_up.scales), values_of(here.layers[i].experts->gate_up.scales));
+      EXPECT_EQ(values_of(there.layers[i].experts->down.quantized), values_of(here.layers[i].experts->down.quantized));
+    }
+  }
+}
+
 }  // namespace THIS_FILE
 }  // namespace mortar

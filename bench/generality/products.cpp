@@ -45,7 +45,7 @@ void product_of_regions(MutTiles<bf16, BM, BN> c, In<bf16, dyn, dyn> a, In<bf16,
   for (auto out : c.grouped(8)) {
     auto [i, j] = out.origin();
     auto acc = zeros<f32, BM, BN>();
-    for (auto k : range(a.dim(1) / BK + min(a.dim(1) % BK, 1)))
+    for (auto k : range((a.dim(1) + (BK - 1)) / BK))
       acc = mma(a.load_at(shape<BM, BK>, i, k * BK), b.load_at(shape<BK, BN>, k * BK, j), acc);
     out.store(cast<bf16>(acc));
   }

@@ -3,6 +3,7 @@
 // becomes a chain of products over slices of k. docs/compiler/slice_products.md.
 //
 //   c = mma(a, b, c)       =>     c = mma(a[:, 0:8], b[0:8, :], c); c = mma(a[:, 8:16], b[8:16, :], c); ...
+#include <algorithm>
 #include <vector>
 
 #include "passes/cost_model.hpp"
@@ -76,6 +77,22 @@ void slice_product(Operation& product, std::int64_t length) {
 /// than an SM's instruction cache, and takes the assembler more than 20 s (bench/notes/compile_time.md).
 constexpr std::int64_t kUnrolledMultiplications = 16384;
 
+/// The fewest bytes of a slice. Operands reach a thread's registers through shared memory, in rows of 128 bytes whose
+/// words the assembler exchanges. It reserves no more than the tile has: of a tile of 32 bytes at the end of a block's
+/// shared memory, it writes 32 bytes behind the end (tileiras 13.5.37; found by compute-sanitizer's memcheck).
+constexpr std::int64_t kBytesOfSlice = 128;
+
+std::int64_t bytes_of(const Value& tile) { return tile.type().num_elements() * ir::info(tile.type().elem()).bits / 8; }
+
+/// How much of k a step of the product's chain multiplies: all of k where the product stays as it is.
+std::int64_t slice_length(const Operation& product, std::int64_t threads) {
+  const std::int64_t all = product.operand(0).type().shape().back();
+  std::int64_t length = slice_of_product(product.result().type().num_elements() / threads);
+  const std::int64_t least = std::min(bytes_of(product.operand(0)), bytes_of(product.operand(1)));
+  while (length < all && least * length / all < kBytesOfSlice) length *= 2;
+  return std::min(length, all);
+}
+
 std::int64_t multiplications(const Operation& product) {
   return product.result().type().num_elements() * product.operand(0).type().shape().back();
 }
@@ -95,8 +112,8 @@ bool slice_products(ir::Function& f, const Choices& choices, const Tuning& tunin
   bool changed = false;
   Opaque opaque(f);
   for (Operation* p : products) {
-    const std::int64_t length = slice_of_product(p->result().type().num_elements() / threads);
-    if (p->operand(0).type().shape().back() <= length) continue;
+    const std::int64_t length = slice_length(*p, threads);
+    if (p->operand(0).type().shape().back() == length) continue;
     rolled ? loop_over_slices(*p, length, opaque) : slice_product(*p, length);
     changed = true;
   }

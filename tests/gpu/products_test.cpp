@@ -13,7 +13,8 @@ template <class T>
 std::vector<T> small_integers(std::int64_t n, std::uint64_t seed) {
   const auto drawn = values_in<f32>(static_cast<std::size_t>(n), seed, -3.4, 3.4);
   std::vector<T> values;
-  for (const f32 v : drawn) values.push_back(static_cast<T>(std::nearbyint(static_cast<double>(v))));
+  for (const f32 v : drawn)
+    values.push_back(static_cast<T>(std::nearbyint(static_cast<double>(v)) + 0.0));  // no zero is negative
   return values;
 }
 
@@ -145,6 +146,16 @@ TEST_F(SmallProducts, F64) {
 TEST_F(SmallProducts, I8) {
   check_small<i8, i32, 4, 128, 64>();
   check_small<i8, i32, 128, 4, 64>();
+  check_small<i8, i32, 64, 2, 128>();
+}
+/// Operands of less than 128 bytes, the rows in which the assembler arranges shared memory.
+TEST_F(SmallProducts, TinyOperands) {
+  check_small<i8, i32, 128, 1, 64>();
+  check_small<i8, i32, 2, 64, 16>();
+  check_small<f16, f32, 64, 4, 8>();
+  check_small<bf16, f32, 2, 64, 16>();
+  check_small<f32, f32, 64, 2, 8>();
+  check_small<f64, f64, 2, 32, 4>();
 }
 TEST_F(SmallProducts, F32AndTf32) {
   check_small<f32, f32, 4, 128, 32>();

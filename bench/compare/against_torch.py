@@ -18,7 +18,7 @@ import time
 
 import cases as table
 import run
-from side import Side
+from side import CannotStart, Side
 
 GROUP = "random_shapes"
 KINDS = {
@@ -117,4 +117,7 @@ def main():
 
 WITH_PEER = {name for names in KINDS.values() for name in names} | {"transpose", "relu", "silu", "gelu"}
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except CannotStart as error:
+        sys.exit(f"no case can be measured: {error}")

@@ -24,7 +24,7 @@ import time
 
 import cases as table
 from run import environment_of
-from side import Side
+from side import CannotStart, Side
 
 SUBSTITUTE = """#!/bin/sh
 # Reports the version of NVIDIA's assembler where there is none: the cache's kernels are found by it.
@@ -171,4 +171,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except CannotStart as error:
+        sys.exit(f"no case can be compiled: {error}")

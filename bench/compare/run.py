@@ -22,7 +22,7 @@ import sys
 import time
 
 import decision
-from side import Side
+from side import CannotStart, Side
 
 BATCH_MS = 1.0
 LONGEST_BATCH = 200
@@ -278,4 +278,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except CannotStart as error:
+        sys.exit(f"no case can be measured: {error}")

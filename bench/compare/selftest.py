@@ -14,6 +14,7 @@ import tempfile
 import against_torch
 import decision
 import run
+from side import CannotStart, Side
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "gpu"))
 import report
@@ -97,6 +98,20 @@ def test_peers():
     assert "m=1024 n=1024 k=4096 shapes=5" in kept.split("library at random shapes")[1], "rows stay until others replace them"
 
 
+def test_starting():
+    """A process that cannot start ends the run: it would be started for each case. One that ends later is started again."""
+    broken = Side([sys.executable, "-c", "raise SystemExit(3)"])
+    try:
+        broken.ask("prepare a")
+        raise AssertionError("expected CannotStart")
+    except CannotStart as error:
+        assert "exit status 3" in str(error), error
+    hello = 'import json; print(json.dumps({"device": "cpu"}), flush=True); input()'
+    once = Side([sys.executable, "-c", hello])
+    answers = [once.ask("prepare a"), once.ask("prepare b")]
+    assert all("ended" in a["failed"] for a in answers), answers
+
+
 def test_program(program):
     """One program on both sides. Its times on a busy processor say nothing, so its verdict does not count here."""
     scripts = pathlib.Path(__file__).resolve().parent
@@ -115,6 +130,7 @@ def test_program(program):
 def main():
     test_rules()
     test_peers()
+    test_starting()
     test_program(sys.argv[1])
     print("what is slower is found, what is equal is not, what is wrong fails")
     return 0

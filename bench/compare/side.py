@@ -12,6 +12,10 @@ import time
 CHOICES = ("TESSERA_TUNING", "TESSERA_RECORDS", "TESSERA_BUNDLE", "TESSERA_DUMP")
 
 
+class CannotStart(Exception):
+    """A process that ended before it said what it is: it would do so for every case."""
+
+
 class Side:
     """Starts at the first use, and again after it has ended or did not answer in time."""
 
@@ -27,13 +31,15 @@ class Side:
         self.peer = ""  # the version of PyTorch, of a process that is PyTorch's
 
     def ask(self, line, seconds=120):
-        """The answer, a dictionary; "failed" has the reason if there is none."""
+        """The answer, a dictionary; "failed" has the reason if there is none. Raises CannotStart."""
         if self.process is None:
             pipe = subprocess.PIPE
             self.process = subprocess.Popen(self.command, env=self.environment, stdin=pipe, stdout=pipe, stderr=sys.stderr)
             self.rest = b""
             hello = self._answer(120)
             if "failed" in hello:
+                if not self.description:
+                    raise CannotStart(f"{' '.join(map(str, self.command))}: {hello['failed']}; what it wrote is above")
                 return hello
             self.description = hello.get("device", "")
             self.peer = hello.get("torch", "")

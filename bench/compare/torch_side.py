@@ -1,6 +1,7 @@
 """PyTorch as a side of a comparison: as compare_bench, with the functions that PyTorch has (cuBLAS, cuDNN, its own kernels).
 The commands are those of compare_bench.cpp; a case that PyTorch has no function for is answered with "failed"."""
 
+import ctypes
 import json
 import sys
 import time
@@ -204,7 +205,9 @@ def main():
     side = Torch()
     name = "cpu"
     if DEVICE == "cuda":  # as gpu_bench describes it: "NVIDIA H200, driver API 13.0"
-        driver = torch._C._cuda_getDriverVersion()
+        version = ctypes.c_int()
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+        driver = version.value
         name = f"{torch.cuda.get_device_name()}, driver API {driver // 1000}.{driver % 1000 // 10}"
     print(json.dumps({"device": name, "torch": torch.__version__}), flush=True)
     for line in sys.stdin:

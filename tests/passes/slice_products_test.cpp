@@ -122,30 +122,38 @@ void product_of_bytes(Mut<i32, M, N> c, In<i8, dyn, dyn> a, In<i8, dyn, dyn> b) 
   for (auto k : range(A.count(1))) acc = mma(A.load(i, k), B.load(k, j), acc);
   c.store(acc);
 }
+/// Small products stay small.
+passes::Tuning not_widened() {
+  passes::Tuning tuning;
+  tuning.widen_products = false;
+  return tuning;
+}
 template <int M, int N>
 int products_of_bytes() {
   const auto byte = [](std::int64_t i) { return static_cast<std::int8_t>(i * 37 % 255 - 127); };
-  const Passed p =
-      expect_same<&product_of_bytes<M, N>>({}, 1, Array<std::int32_t>({M, N}), Array<std::int8_t>({M, 100}).each(byte),
-                                           Array<std::int8_t>({100, N}).each(byte));
+  const Passed p = expect_same<&product_of_bytes<M, N>>(not_widened(), 1, Array<std::int32_t>({M, N}),
+                                                        Array<std::int8_t>({M, 100}).each(byte),
+                                                        Array<std::int8_t>({100, N}).each(byte));
   return count(*p.module, ir::Op::MmaI);
 }
 /// 16 rows and 8 columns, of f64 8 rows.
 TEST(SliceProducts, WhatIsSmallerThanTensorCoresMultiply) {
   const std::vector<std::vector<std::int64_t>> dims{{64, 64}, {64, 64}, {64, 64}};
   const auto sliced = [&](const Passed& p) { return depths(p) == std::vector<std::int64_t>(8, 8); };
-  EXPECT_TRUE(sliced(passed<&product<f16, 8, 64, 64>>(dims, {}, "", 4)));
-  EXPECT_FALSE(sliced(passed<&product<f16, 16, 8, 64>>(dims, {}, "", 4)));
+  EXPECT_TRUE(sliced(passed<&product<f16, 8, 64, 64>>(dims, not_widened(), "", 4)));
+  EXPECT_FALSE(sliced(passed<&product<f16, 16, 8, 64>>(dims, not_widened(), "", 4)));
   EXPECT_EQ((products_of_bytes<16, 8>()), 1);
 }
 /// The assembler reserves less shared memory than it writes for smaller ones.
 TEST(SliceProducts, SlicesHaveAtLeast128Bytes) {
   const std::vector<std::vector<std::int64_t>> dims{{64, 64}, {64, 64}, {64, 64}};
   const auto of = [&](const Passed& p) { return depths(p); };
-  EXPECT_EQ(of(passed<&product<f16, 64, 4, 64>>(dims, {}, "", 4)), (std::vector<std::int64_t>{16, 16, 16, 16}));
-  EXPECT_EQ(of(passed<&product<f16, 2, 64, 64>>(dims, {}, "", 4)), (std::vector<std::int64_t>{32, 32}));
-  EXPECT_EQ(of(passed<&product<f16, 64, 1, 64>>(dims, {}, "", 4)), (std::vector<std::int64_t>{64}));
-  EXPECT_EQ(of(passed<&product<f32, 64, 2, 64>>(dims, {}, "", 4)), (std::vector<std::int64_t>{16, 16, 16, 16}));
+  EXPECT_EQ(of(passed<&product<f16, 64, 4, 64>>(dims, not_widened(), "", 4)),
+            (std::vector<std::int64_t>{16, 16, 16, 16}));
+  EXPECT_EQ(of(passed<&product<f16, 2, 64, 64>>(dims, not_widened(), "", 4)), (std::vector<std::int64_t>{32, 32}));
+  EXPECT_EQ(of(passed<&product<f16, 64, 1, 64>>(dims, not_widened(), "", 4)), (std::vector<std::int64_t>{64}));
+  EXPECT_EQ(of(passed<&product<f32, 64, 2, 64>>(dims, not_widened(), "", 4)),
+            (std::vector<std::int64_t>{16, 16, 16, 16}));
   EXPECT_EQ((products_of_bytes<8, 64>()), 4) << "16 of k";
   EXPECT_EQ((products_of_bytes<16, 4>()), 2) << "32 of k";
   EXPECT_EQ((products_of_bytes<64, 1>()), 1) << "all of k are 64 bytes";

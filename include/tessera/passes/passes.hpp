@@ -34,6 +34,10 @@ bool drop_empty_tokens(ir::Function&);
 /// them. True if anything changed.
 bool drop_unit_axes(ir::Function&);
 
+/// Repeats rows and columns of products that have fewer than tensor cores multiply, and cuts the results. True if
+/// anything changed.
+bool widen_products(ir::Function&);
+
 /// Removes the token order between iterations of a loop that access different elements of a tensor. True if anything
 /// changed.
 bool relax_loop_tokens(ir::Function&, const Certifier*);

@@ -1,0 +1,217 @@
+// Products that are smaller than tensor cores multiply: they become large enough, their sums are what they were, loops
+// carry what only products add to, and what does not fit stays.
+#include "base/rounds.hpp"
+#include "passes/passed.hpp"
+#include "tessera/analysis/kernel_facts.hpp"
+
+namespace tessera::test {
+namespace THIS_FILE {
+
+template <class T, class C, int M, int N, int K>
+void product(Mut<C, M, N> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b) {
+  auto A = a.tiles(shape<M, K>);
+  auto B = b.tiles(shape<K, N>);
+  auto [i, j] = c.index();
+  auto acc = c.load();
+  for (auto k : range(A.count(1))) {
+    auto x = A.load(i, k);
+    auto y = B.load(k, j);
+    acc = mma(x, y, acc);
+  }
+  c.store(acc);
+}
+/// Two products of each step are added, one after the other.
+void chain(Mut<f32, 4, 16> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
+  auto A = a.tiles(shape<4, 16>);
+  auto B = b.tiles(shape<16, 16>);
+  auto [i, j] = c.index();
+  auto acc = zeros<f32, 4, 16>();
+  for (auto k : range(A.count(1))) {
+    auto x = A.load(i, k);
+    auto y = B.load(k, j);
+    acc = mma(x, y, acc);
+    auto z = A.load(i, k) * f16(2.0f);
+    acc = mma(z, y, acc);
+  }
+  c.store(acc);
+}
+/// A sum that an inner loop goes on with, in each iteration of an outer one.
+void nested(Mut<f32, 2, 16> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
+  auto A = a.tiles(shape<2, 16>);
+  auto B = b.tiles(shape<16, 16>);
+  auto [i, j] = c.index();
+  auto acc = zeros<f32, 2, 16>();
+  for (auto outer : range(Tile<i32>(3) + i * 0))
+    for (auto k : range(A.count(1))) {
+      auto x = A.load(i, k + outer * 0);
+      auto y = B.load(k, j);
+      acc = mma(x, y, acc);
+    }
+  c.store(acc);
+}
+/// The sum is scaled in each iteration, as in attention: the loop carries its few rows.
+void scaled(Mut<f32, 4, 16> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
+  auto A = a.tiles(shape<4, 16>);
+  auto B = b.tiles(shape<16, 16>);
+  auto [i, j] = c.index();
+  auto acc = zeros<f32, 4, 16>();
+  for (auto k : range(A.count(1))) {
+    auto x = A.load(i, k);
+    auto y = B.load(k, j);
+    acc = mma(x, y, acc * 0.5f);
+  }
+  c.store(acc);
+}
+/// The sum is read beside the product: the loop carries its few rows.
+void read_beside(Mut<f32, 4, 16> c, Mut<f32, 4, 16> last, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
+  auto A = a.tiles(shape<4, 16>);
+  auto B = b.tiles(shape<16, 16>);
+  auto [i, j] = c.index();
+  auto acc = zeros<f32, 4, 16>(), before = zeros<f32, 4, 16>();
+  for (auto k : range(A.count(1))) {
+    auto x = A.load(i, k);
+    auto y = B.load(k, j);
+    before = acc + 1.0f;
+    acc = mma(x, y, acc);
+  }
+  c.store(acc);
+  last.store(before);
+}
+/// Only some iterations multiply.
+void guarded(Mut<f32, 4, 16> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
+  auto A = a.tiles(shape<4, 16>);
+  auto B = b.tiles(shape<16, 16>);
+  auto [i, j] = c.index();
+  auto acc = zeros<f32, 4, 16>();
+  for (auto k : range(A.count(1))) {
+    tile_if (k != 1) {
+      auto x = A.load(i, k);
+      auto y = B.load(k, j);
+      acc = mma(x, y, acc);
+    }
+  }
+  c.store(acc);
+}
+template <int Batch, int M, int N>
+void batched(Mut<f32, Batch, M, N> c, In<f16, dyn, dyn, dyn> a, In<f16, dyn, dyn, dyn> b) {
+  auto [batch, i, j] = c.index();
+  auto acc = full<f32, Batch, M, N>(0.5f);
+  for (auto k : range(a.tiles(shape<Batch, M, 16>).count(2))) {
+    auto x = a.tiles(shape<Batch, M, 16>).load(batch, i, k);
+    auto y = b.tiles(shape<Batch, 16, N>).load(batch, k, j);
+    acc = mma(x, y, acc);
+  }
+  c.store(acc);
+}
+/// The result of a product is an operand of the next.
+void two_layers(Mut<f32, 4, 8> c, In<f16, dyn, dyn> a, In<f16, 16, 16> b, In<f16, 16, 8> d) {
+  auto [i, j] = c.index();
+  auto h = mma(a.tiles(shape<4, 16>).load(i, 0), b.tiles(shape<16, 16>).load(0, 0), zeros<f32, 4, 16>());
+  c.store(mma(cast<f16>(h), d.tiles(shape<16, 8>).load(0, 0), zeros<f32, 4, 8>()));
+}
+
+/// Products that tensor cores do not multiply.
+int left(const Passed& p) {
+  int n = 0;
+  for (const auto& f : p.module->functions)
+    ir::walk(f->body(), [&](const ir::Operation& op) {
+      n += analysis::is_product(op) && !analysis::uses_tensor_cores(op) ? 1 : 0;
+    });
+  return n;
+}
+/// Results that are cut in a loop.
+int cut_in_loops(const Passed& p) {
+  int n = 0;
+  for (const auto& f : p.module->functions)
+    ir::walk(f->body(), [&](const ir::Operation& op) {
+      n += op.op() == ir::Op::Extract && analysis::loops_around(op) > 0 ? 1 : 0;
+    });
+  return n;
+}
+
+const auto half_number = [](std::int64_t i) { return f16(number(i)); };
+Array<f16> halves(std::int64_t m, std::int64_t n) { return Array<f16>({m, n}).each(half_number); }
+
+template <class T, class C, int M, int N, int K>
+void expect_widened(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const auto value = [](std::int64_t i) { return static_cast<T>(static_cast<float>((i * 37) % 11 - 5)); };
+  const int blocks = static_cast<int>(((m + M - 1) / M) * ((n + N - 1) / N));
+  const Passed p = expect_same<&product<T, C, M, N, K>>({}, blocks, Array<C>({m, n}, static_cast<C>(3)), Array<T>({m, k}).each(value),
+                                                        Array<T>({k, n}).each(value));
+  EXPECT_EQ(left(p), 0) << M << 'x' << N << 'x' << K;
+  EXPECT_EQ(cut_in_loops(p), 0) << M << 'x' << N << 'x' << K;
+}
+
+TEST(WidenProducts, RowsAndColumns) {
+  expect_widened<f16, f32, 1, 16, 16>(3, 40, 50);
+  expect_widened<f16, f32, 2, 32, 16>(5, 40, 48);
+  expect_widened<bf16, f32, 4, 16, 32>(9, 20, 70);
+  expect_widened<bf16, f32, 8, 8, 16>(17, 20, 40);
+  expect_widened<f16, f32, 32, 1, 16>(40, 3, 50);
+  expect_widened<f16, f32, 16, 4, 16>(40, 9, 40);
+  expect_widened<f16, f32, 4, 2, 16>(9, 5, 40);
+  expect_widened<f16, f16, 4, 2, 16>(9, 5, 16);
+  expect_widened<i8, i32, 4, 4, 32>(9, 9, 70);
+  expect_widened<tf32, f32, 4, 16, 8>(9, 20, 30);
+}
+/// Tensor cores multiply 8 rows of f64.
+TEST(WidenProducts, RowsOfF64) {
+  expect_widened<f64, f64, 4, 8, 8>(9, 20, 30);
+  expect_widened<f64, f64, 8, 4, 8>(9, 9, 30);
+  const Passed p = passed<&product<f64, f64, 8, 8, 8>>({{64, 64}, {64, 64}, {64, 64}}, {}, "widen_products");
+  EXPECT_EQ(left(p), 0);
+}
+TEST(WidenProducts, ProductsOfF32Stay) {
+  EXPECT_EQ(left(passed<&product<f32, f32, 4, 16, 16>>({{64, 64}, {64, 64}, {64, 64}}, {}, "widen_products")), 1);
+}
+TEST(WidenProducts, NotWhereTheyAreSwitchedOff) {
+  passes::Tuning off;
+  off.widen_products = false;
+  EXPECT_EQ(left(passed<&product<f16, f32, 4, 16, 16>>({{64, 64}, {64, 64}, {64, 64}}, off, "widen_products")), 1);
+}
+/// 32 KiB: of sums 16 x 512 of f32, of operands 16 x 1024 of f16.
+TEST(WidenProducts, WhatIsRepeatedFits) {
+  const std::vector<std::vector<std::int64_t>> dims{{64, 1024}, {64, 2048}, {2048, 1024}};
+  EXPECT_EQ(left(passed<&product<f16, f32, 2, 512, 16>>(dims, {}, "widen_products", 32)), 0);
+  EXPECT_EQ(left(passed<&product<f16, f32, 2, 1024, 16>>(dims, {}, "widen_products", 32)), 1);
+  EXPECT_EQ(left(passed<&product<f16, f32, 2, 16, 1024>>(dims, {}, "widen_products", 2048)), 0);
+  EXPECT_EQ(left(passed<&product<f16, f32, 2, 16, 2048>>(dims, {}, "widen_products", 2048)), 1);
+  EXPECT_EQ(left(passed<&batched<2, 4, 16>>({{8, 8, 16}, {8, 8, 16}, {8, 16, 16}}, {}, "widen_products", 8)), 0);
+  EXPECT_EQ(left(passed<&batched<64, 4, 16>>({{64, 8, 16}, {64, 8, 16}, {64, 16, 16}}, {}, "widen_products", 2)), 1);
+}
+TEST(WidenProducts, LoopsCarryWideSums) {
+  for (const std::int64_t k : {16, 40}) {
+    const Passed two = expect_same<&chain>({}, 3, Array<float>({9, 16}), halves(9, k), halves(k, 16));
+    EXPECT_EQ(left(two), 0);
+    EXPECT_EQ(cut_in_loops(two), 0);
+    const Passed inner = expect_same<&nested>({}, 3, Array<float>({5, 16}), halves(5, k), halves(k, 16));
+    EXPECT_EQ(left(inner), 0);
+    EXPECT_EQ(cut_in_loops(inner), 0);
+  }
+}
+TEST(WidenProducts, SumsThatOthersReadAreCutInTheLoop) {
+  for (const std::int64_t k : {16, 40, 64}) {
+    const Passed scales = expect_same<&scaled>({}, 3, Array<float>({9, 16}), halves(9, k), halves(k, 16));
+    const Passed reads =
+        expect_same<&read_beside>({}, 3, Array<float>({9, 16}), Array<float>({9, 16}), halves(9, k), halves(k, 16));
+    const Passed guards = expect_same<&guarded>({}, 3, Array<float>({9, 16}), halves(9, k), halves(k, 16));
+    for (const Passed* p : {&scales, &reads, &guards}) {
+      EXPECT_EQ(left(*p), 0);
+      EXPECT_GT(cut_in_loops(*p), 0);
+    }
+  }
+}
+TEST(WidenProducts, BatchesAndLayers) {
+  const auto three = [](std::int64_t a, std::int64_t b, std::int64_t c) {
+    return Array<f16>({a, b, c}).each(half_number);
+  };
+  EXPECT_EQ(left(expect_same<&batched<2, 4, 16>>({}, 8, Array<float>({4, 8, 32}), three(4, 8, 40), three(4, 40, 32))),
+            0);
+  EXPECT_EQ(left(expect_same<&batched<2, 16, 4>>({}, 8, Array<float>({4, 32, 8}), three(4, 32, 40), three(4, 40, 8))),
+            0);
+  EXPECT_EQ(left(expect_same<&two_layers>({}, 3, Array<float>({9, 8}), halves(9, 16), halves(16, 16), halves(16, 8))),
+            0);
+}
+
+}  // namespace THIS_FILE
+}  // namespace tessera::test

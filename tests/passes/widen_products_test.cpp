@@ -77,6 +77,15 @@ void read_beside(Mut<f32, 4, 16> c, Mut<f32, 4, 16> last, In<f16, dyn, dyn> a, I
   c.store(acc);
   last.store(before);
 }
+/// The state is an operand of the product that gives the next one, so it is needed as it is.
+void recurrence(Mut<f16, 4, 16> c, In<f16, dyn, dyn> x, In<f16, 16, 16> w) {
+  auto [i, j] = c.index();
+  auto X = x.tiles(shape<4, 16>);
+  auto weights = w.tiles(shape<16, 16>).load(0, 0);
+  auto state = X.load(i, 0);
+  for (auto k : range(X.count(1))) state = mma(state, weights, X.load(i, k));
+  c.store(state);
+}
 /// Only some iterations multiply.
 void guarded(Mut<f32, 4, 16> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
   auto A = a.tiles(shape<4, 16>);
@@ -119,6 +128,27 @@ int left(const Passed& p) {
     });
   return n;
 }
+/// Rows of the products, in the order of the program.
+std::vector<std::int64_t> rows_of_products(const Passed& p) {
+  std::vector<std::int64_t> rows;
+  for (const auto& f : p.module->functions)
+    ir::walk(f->body(), [&](const ir::Operation& op) {
+      if (analysis::is_product(op)) rows.push_back(op.result().type().shape()[0]);
+    });
+  return rows;
+}
+/// The most rows of a tile that a loop carries.
+std::int64_t rows_carried(const Passed& p) {
+  std::int64_t most = 0;
+  for (const auto& f : p.module->functions)
+    ir::walk(f->body(), [&](const ir::Operation& op) {
+      if (op.op() != ir::Op::For) return;
+      for (std::size_t i = 0; i < op.num_results(); ++i)
+        if (op.result(i).type().is_tile() && op.result(i).type().rank() == 2)
+          most = std::max(most, op.result(i).type().shape()[0]);
+    });
+  return most;
+}
 /// Results that are cut in a loop.
 int cut_in_loops(const Passed& p) {
   int n = 0;
@@ -136,8 +166,8 @@ template <class T, class C, int M, int N, int K>
 void expect_widened(std::int64_t m, std::int64_t n, std::int64_t k) {
   const auto value = [](std::int64_t i) { return static_cast<T>(static_cast<float>((i * 37) % 11 - 5)); };
   const int blocks = static_cast<int>(((m + M - 1) / M) * ((n + N - 1) / N));
-  const Passed p = expect_same<&product<T, C, M, N, K>>({}, blocks, Array<C>({m, n}, static_cast<C>(3)), Array<T>({m, k}).each(value),
-                                                        Array<T>({k, n}).each(value));
+  const Passed p = expect_same<&product<T, C, M, N, K>>({}, blocks, Array<C>({m, n}, static_cast<C>(3)),
+                                                        Array<T>({m, k}).each(value), Array<T>({k, n}).each(value));
   EXPECT_EQ(left(p), 0) << M << 'x' << N << 'x' << K;
   EXPECT_EQ(cut_in_loops(p), 0) << M << 'x' << N << 'x' << K;
 }
@@ -158,11 +188,14 @@ TEST(WidenProducts, RowsAndColumns) {
 TEST(WidenProducts, RowsOfF64) {
   expect_widened<f64, f64, 4, 8, 8>(9, 20, 30);
   expect_widened<f64, f64, 8, 4, 8>(9, 9, 30);
-  const Passed p = passed<&product<f64, f64, 8, 8, 8>>({{64, 64}, {64, 64}, {64, 64}}, {}, "widen_products");
-  EXPECT_EQ(left(p), 0);
+  const std::vector<std::vector<std::int64_t>> dims{{64, 64}, {64, 64}, {64, 64}};
+  const std::vector<std::int64_t> eight{8};
+  EXPECT_EQ(rows_of_products(passed<&product<f64, f64, 8, 8, 8>>(dims, {}, "widen_products")), eight);
+  EXPECT_EQ(rows_of_products(passed<&product<f64, f64, 4, 8, 8>>(dims, {}, "widen_products")), eight);
 }
 TEST(WidenProducts, ProductsOfF32Stay) {
-  EXPECT_EQ(left(passed<&product<f32, f32, 4, 16, 16>>({{64, 64}, {64, 64}, {64, 64}}, {}, "widen_products")), 1);
+  const Passed p = passed<&product<f32, f32, 4, 16, 16>>({{64, 64}, {64, 64}, {64, 64}}, {}, "widen_products");
+  EXPECT_EQ(rows_of_products(p), std::vector<std::int64_t>{4});
 }
 TEST(WidenProducts, NotWhereTheyAreSwitchedOff) {
   passes::Tuning off;
@@ -184,9 +217,11 @@ TEST(WidenProducts, LoopsCarryWideSums) {
     const Passed two = expect_same<&chain>({}, 3, Array<float>({9, 16}), halves(9, k), halves(k, 16));
     EXPECT_EQ(left(two), 0);
     EXPECT_EQ(cut_in_loops(two), 0);
+    EXPECT_EQ(rows_carried(two), 16);
     const Passed inner = expect_same<&nested>({}, 3, Array<float>({5, 16}), halves(5, k), halves(k, 16));
     EXPECT_EQ(left(inner), 0);
     EXPECT_EQ(cut_in_loops(inner), 0);
+    EXPECT_EQ(rows_carried(inner), 16);
   }
 }
 TEST(WidenProducts, SumsThatOthersReadAreCutInTheLoop) {
@@ -195,9 +230,11 @@ TEST(WidenProducts, SumsThatOthersReadAreCutInTheLoop) {
     const Passed reads =
         expect_same<&read_beside>({}, 3, Array<float>({9, 16}), Array<float>({9, 16}), halves(9, k), halves(k, 16));
     const Passed guards = expect_same<&guarded>({}, 3, Array<float>({9, 16}), halves(9, k), halves(k, 16));
-    for (const Passed* p : {&scales, &reads, &guards}) {
+    const Passed recurs = expect_same<&recurrence>({}, 3, Array<f16>({9, 16}), halves(9, k), halves(16, 16));
+    for (const Passed* p : {&scales, &reads, &guards, &recurs}) {
       EXPECT_EQ(left(*p), 0);
       EXPECT_GT(cut_in_loops(*p), 0);
+      EXPECT_EQ(rows_carried(*p), 4);
     }
   }
 }

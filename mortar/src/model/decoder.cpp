@@ -39,6 +39,7 @@ Flow<Tensor<bf16, 2>> feed_forward(const Network& net, const LayerWeights& w, bo
   if (w.experts)
     co_return co_await experts(x.view(), norm, *w.experts, *net.config.mlp.experts, numerics, net.observer,
                                net.parallel);
+  if (net.parallel == nullptr) co_return co_await dense_mlp(x.view(), norm, *w.dense, numerics);
   auto h = co_await normed_gates(x.view(), norm, w.dense->gate_up, numerics);
   co_return co_await joined_add(net.parallel, std::move(h), w.dense->down, x.view(), numerics);
 }

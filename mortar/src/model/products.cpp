@@ -7,6 +7,7 @@
 
 #include "model/hints.hpp"
 #include "model/kernels.hpp"
+#include "model/rounded_row_kernels.hpp"
 #include "model/scaled_row_kernels.hpp"
 #include "model/weight_kernels.hpp"
 #include "tessera/kernels/block_scaled_gemm.hpp"
@@ -207,6 +208,28 @@ bool worth_quantizing(const Rows& x, const Numerics& numerics) {
   return x.dim(0) >= kWorthQuantizing && numerics.fp8_activations && !numerics.one_way();
 }
 
+/// Rows in FP8 and the scales of each 128 of their elements.
+using RoundedRows = Op<std::tuple<Tensor<f8e4m3, 2>, Tensor<f32, 2>>>;
+Dims<2> scales_of(const Dims<2>& rows) {
+  return Dims<2>({rows[0], ceil_div(rows[1], std::int64_t{kernels::kScaleBlock})});
+}
+/// The norm of rows, in one tile each.
+constexpr int kLongestNormed = 16384;
+RoundedRows rounded_norms(const Rows& x, const Norm& norm) {
+  return kernels::with_extent<kernels::kScaleBlock, kLongestNormed>(x.dim(1), [&](auto n) {
+    return kernel<rounded_norm<n>>(empty<f8e4m3>(x.dims()), empty<f32>(scales_of(x.dims())), x, norm.weight,
+                                   norm.epsilon);
+  });
+}
+/// silu(gate) * up of [tokens, 2 n].
+RoundedRows rounded_gates_of(const Rows& gate_up) {
+  constexpr int kTogether = 8;  // rows of a block, as in kernels::quantize_blocks
+  const std::int64_t n = gate_up.dim(1) / 2;
+  const Dims<2> dims({gate_up.dim(0), n});
+  return kernel<rounded_gates<kTogether>>(empty<f8e4m3>(dims), empty<f32>(scales_of(dims)), gate_up.slice<1>(0, n),
+                                          gate_up.slice<1>(n, 2 * n));
+}
+
 /// Rows from which on weights are dequantized first (bench/notes/mortar.md).
 constexpr std::int64_t kWorthDequantizing = 256;
 bool worth_dequantizing(const Rows& x, const Numerics& numerics) {
@@ -295,6 +318,10 @@ Op<Tensor<U, 2>> short_rows_product(const Rows& x, const Tensor<bf16, 2>& w,
 
 Flow<Tensor<bf16, 2>> normed_linear(Rows x, Norm norm, const Matrix& w, Numerics numerics) {
   if (are_summed(x, w.is_fp8, numerics)) co_return co_await normed_product<false>(x, norm, w);
+  if (w.is_fp8 && worth_quantizing(x, numerics) && x.dim(1) <= kLongestNormed) {
+    const auto [rows, scales] = co_await rounded_norms(x, norm);
+    co_return co_await kernels::block_scaled_linear(rows, scales, w.quantized, w.scales);
+  }
   const auto n = co_await normed(x, norm, numerics);
   co_return co_await linear(n.view(), w, numerics);
 }
@@ -310,6 +337,17 @@ Flow<Tensor<bf16, 2>> normed_gates(Rows x, Norm norm, const Matrix& gate_up, Num
   if (!gate_up.is_fp8) co_return co_await gated_product(n.view(), gate_up.values);
   const auto wide = co_await dequantized(gate_up);
   co_return co_await gated_product(n.view(), wide);
+}
+
+Flow<Tensor<bf16, 2>> dense_mlp(Rows x, Norm norm, const DenseMlp& w, Numerics numerics) {
+  if (w.gate_up.is_fp8 && w.down.is_fp8 && worth_quantizing(x, numerics)) {
+    const auto gate_up = co_await normed_linear(x, norm, w.gate_up, numerics);
+    const auto [rows, scales] = co_await rounded_gates_of(gate_up.view());
+    co_return co_await kernels::block_scaled_linear(rows, scales, w.down.quantized, w.down.scales,
+                                                    kernels::residual(x));
+  }
+  const auto h = co_await normed_gates(x, norm, w.gate_up, numerics);
+  co_return co_await linear_add(h.view(), w.down, x, numerics);
 }
 
 Flow<Tensor<bf16, 2>> linear_add(Rows x, const Matrix& w, Rows residual, Numerics numerics) {

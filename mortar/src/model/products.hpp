@@ -55,6 +55,8 @@ tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_linear(Rows x, Norm norm
 /// silu(gate) * up of norm(x), for weights whose rows are gate and then up.
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> normed_gates(Rows x, Norm norm, const Matrix& gate_up,
                                                               Numerics numerics);
+/// x + (silu(gate) * up) down^T with gate and up from norm(x).
+tessera::Flow<tessera::Tensor<tessera::bf16, 2>> dense_mlp(Rows x, Norm norm, const DenseMlp& w, Numerics numerics);
 /// residual + x w^T. Strict: the product is rounded before the sum.
 tessera::Flow<tessera::Tensor<tessera::bf16, 2>> linear_add(Rows x, const Matrix& w, Rows residual, Numerics numerics);
 /// x w^T as f32: a rank's summands of a product whose inputs the ranks share.

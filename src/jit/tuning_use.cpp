@@ -148,6 +148,49 @@ TuningId intern_tuning(const TuningRecord& record, SourceLocation where) {
   return id;
 }
 
+namespace {
+
+struct InternedHints {
+  Hints hints;
+  TuningId id;
+  const InternedHints* next;
+};
+/// Lives as long as the process; only grows.
+std::atomic<const InternedHints*> all_hints{nullptr};
+
+passes::Tuning tuning_of(const Hints& h) {
+  passes::Tuning t;
+  const auto set = [](std::optional<int>& to, int from) {
+    if (from != 0) to = from;
+  };
+  set(t.warps, h.warps);
+  set(t.ctas, h.ctas);
+  set(t.occupancy, h.occupancy);
+  set(t.latency, h.latency);
+  set(t.pieces, h.pieces);
+  set(t.early_tiles, h.early_tiles);
+  return t;
+}
+
+}  // namespace
+
+TuningId intern_hints(const Hints& hints, SourceLocation where) {
+  if (hints == Hints{}) return 0;
+  for (const InternedHints* i = all_hints.load(std::memory_order_acquire); i != nullptr; i = i->next)
+    if (i->hints == hints) return i->id;
+  TuningRecord record;
+  try {
+    const passes::Tuning tuning = tuning_of(hints);
+    passes::check_numbers(tuning);
+    record.hints = passes::text_of(tuning);
+  } catch (const CompileError& error) { throw CompileError(error.message(), where); }
+  auto made = std::make_unique<InternedHints>(
+      InternedHints{hints, intern_tuning(record, where), all_hints.load(std::memory_order_acquire)});
+  // Two threads may add equal hints: intern_tuning gives both one number.
+  while (!all_hints.compare_exchange_weak(made->next, made.get(), std::memory_order_acq_rel)) {}
+  return made.release()->id;
+}
+
 const TuningRecord& interned_tuning(TuningId id) { return find(id).record; }
 
 std::string hash_of(const ir::Module& module) { return hex(sha256(ir::write_bytecode(module, {{}, false}))); }

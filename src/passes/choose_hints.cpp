@@ -13,6 +13,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/passes/passes.hpp"
+#include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::passes {
 
@@ -341,17 +342,6 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
   return c;
 }
 
-constexpr int kMostWarps = 32;  // 1024 threads a block, every generation
-
-void require_power_of_two(const char* what, int value, int most) {
-  if (value >= 1 && value <= most && (value & (value - 1)) == 0) return;
-  throw CompileError(concat("tuning: expected ", what, " as a power of two from 1 to ", most, ", found ", value));
-}
-void require_range(const char* what, int value, int most) {
-  if (value >= 1 && value <= most) return;
-  throw CompileError(concat("tuning: expected ", what, " from 1 to ", most, ", found ", value));
-}
-
 /// The limit of a thread's registers, where there is one.
 int registers_of(const Tuning& t) {
   require_range("registers", t.registers.value_or(kRegistersOfMany), kRegistersAThread);
@@ -411,16 +401,12 @@ void choose_for_scans(const ScannedRegisters& of_scans, const analysis::KernelFa
 }
 
 void override_choices(Choices& c, const Tuning& t, const Machine& m, int most) {
-  require_power_of_two("spread", t.spread, 4);
+  check_numbers(t);
   if (c.warps > 0) c.warps = std::max(c.warps, std::min(c.warps * t.spread, most));
-  if (t.warps) require_power_of_two("warps", c.warps = *t.warps, kMostWarps);
-  if (t.ctas) require_power_of_two("CTAs per cluster", c.ctas = *t.ctas, m.clusters ? 16 : 1);
-  if (t.occupancy) require_range("occupancy", c.occupancy = *t.occupancy, 32);
-  if (t.max_occupancy) require_range("max_occupancy", *t.max_occupancy, 32);
-  if (t.max_latency) require_range("max_latency", *t.max_latency, 10);
-  if (t.latency) require_range("latency", c.latency = *t.latency, 10);
-  if (t.ahead && (*t.ahead < 0 || *t.ahead > 2))
-    throw CompileError(concat("tuning: expected ahead from 0 to 2, found ", *t.ahead));
+  c.warps = t.warps.value_or(c.warps);
+  if (t.ctas) require_power_of_two("CTAs per cluster", c.ctas = *t.ctas, m.clusters ? kMostCtas : 1);
+  c.occupancy = t.occupancy.value_or(c.occupancy);
+  c.latency = t.latency.value_or(c.latency);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/passes.hpp"
+#include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::passes {
 
@@ -155,10 +156,8 @@ void limit_registers(ir::Function& f, int registers, const Tuning& tuning, Choic
 }  // namespace
 
 void overlap_launches(ir::Function& f, const Target& target, const Tuning& tuning, Choices& choices) {
+  check_numbers(tuning);
   const Overlap how = tuning.overlap;
-  if (tuning.early_tiles && (*tuning.early_tiles < 0 || *tuning.early_tiles > kMostEarlyTiles))
-    throw CompileError(
-        concat("tuning: expected early_tiles from 0 to ", kMostEarlyTiles, ", found ", *tuning.early_tiles));
   if (how == Overlap::Never || target.sm < kFirstSm || target.bytecode_minor < kFirstWaitMinor) return;
   if (!can_wait(f)) return;
   choices.overlaps = true;

@@ -101,6 +101,33 @@ Tuning parse_tuning(std::string_view text) {
   return t;
 }
 
+void require_power_of_two(const char* what, int value, int most) {
+  if (value >= 1 && value <= most && (value & (value - 1)) == 0) return;
+  throw CompileError(concat("tuning: expected ", what, " as a power of two from 1 to ", most, ", found ", value));
+}
+void require_range(const char* what, int value, int most) {
+  if (value >= 1 && value <= most) return;
+  throw CompileError(concat("tuning: expected ", what, " from 1 to ", most, ", found ", value));
+}
+
+void check_numbers(const Tuning& t) {
+  constexpr int kMostBlocks = 32, kMostSteps = 10, kMostPieces = 32, kMostAhead = 2;
+  require_power_of_two("spread", t.spread, 4);
+  if (t.warps) require_power_of_two("warps", *t.warps, kMostWarps);
+  if (t.ctas) require_power_of_two("CTAs per cluster", *t.ctas, kMostCtas);
+  if (t.occupancy) require_range("occupancy", *t.occupancy, kMostBlocks);
+  if (t.max_occupancy) require_range("max_occupancy", *t.max_occupancy, kMostBlocks);
+  if (t.latency) require_range("latency", *t.latency, kMostSteps);
+  if (t.max_latency) require_range("max_latency", *t.max_latency, kMostSteps);
+  if (t.pieces) require_power_of_two("pieces", *t.pieces, kMostPieces);
+  const auto require_up_to = [](const char* what, const std::optional<int>& value, int most) {
+    if (value && (*value < 0 || *value > most))
+      throw CompileError(concat("tuning: expected ", what, " from 0 to ", most, ", found ", *value));
+  };
+  require_up_to("ahead", t.ahead, kMostAhead);
+  require_up_to("early_tiles", t.early_tiles, kMostEarlyTiles);
+}
+
 std::string text_of(const Tuning& t) {
   std::string text;
   const auto add = [&](const std::string& word) { text += (text.empty() ? "" : " ") + word; };

@@ -181,6 +181,18 @@ MISUSE(KernelTuned, "Kernel::tuned") {
   kernel<saxpy<32>>.tuned(record(c))(mut(y), 2.0f, x).sync();
   c.result(y);
 }
+MISUSE(KernelHints, "Kernel::hints") {
+  auto& y = c.out<f32, 1>({100});
+  const auto x = c.view<f32, 1>({100});
+  Hints hints = {.warps = 4};
+  switch (c.other({{"three warps", Outcome::Rejected}, {"steps below none", Outcome::Rejected}})) {
+    case 0: hints.warps = 3; break;
+    case 1: hints.latency = -1; break;
+    default: break;
+  }
+  kernel<saxpy<32>>.hints(hints)(mut(y), 2.0f, x).sync();
+  c.result(y);
+}
 MISUSE(SpaceTuned, "TuningSpace::tuned") {
   auto& y = c.out<f32, 1>({100});
   const auto x = c.view<f32, 1>({100});

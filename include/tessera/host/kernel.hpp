@@ -23,7 +23,8 @@ namespace tessera {
 
 namespace detail {
 
-/// The options set by `.blocks(n)`, `.on_device(d)`, `.tuned(record)`, `.precise()` and `.approximate()`.
+/// The options set by `.blocks(n)`, `.on_device(d)`, `.tuned(record)`, `.hints({...})`, `.precise()` and
+/// `.approximate()`.
 struct LaunchOptions {
   std::int64_t blocks = 0;
   bool blocks_given = false;
@@ -422,6 +423,13 @@ class Kernel : public CallOperatorsOf<typename HostSpecs<lang::kernel_params<K>>
   Kernel tuned(const TuningRecord& record, SourceLocation where = SourceLocation::current()) const {
     Kernel k = *this;
     k.options_.tuning = jit::intern_tuning(record, where);
+    return k;
+  }
+  /// Compiles with these hints instead of what the cost model chooses (docs/tuning.md); those of `tuned` and `hints`
+  /// replace one another. Throws CompileError for a number that no GPU takes. On the CPU hints have no effect.
+  Kernel hints(const Hints& hints, SourceLocation where = SourceLocation::current()) const {
+    Kernel k = *this;
+    k.options_.tuning = jit::intern_hints(hints, where);
     return k;
   }
   /// Accuracy of math functions whose calls do not set it, instead of the default rule (approximate if the result

@@ -14,6 +14,18 @@
 
 namespace tessera {
 
+/// What the program says about a kernel's code instead of the cost model. Each is a number, or 0: as the cost model
+/// says. On the CPU hints have no effect.
+struct Hints {
+  int warps = 0;        ///< of a block, 32 threads each: 1, 2, 4, 8, 16 or 32
+  int ctas = 0;         ///< CTAs of a cluster that compute a block together: 1, 2, 4, 8 or 16; 1 below sm_90
+  int occupancy = 0;    ///< blocks that an SM shall have room for: 1 to 32
+  int latency = 0;      ///< steps of a loop whose loads are in flight: 1 to 10
+  int pieces = 0;       ///< neighbouring pieces that a block computes: 1, 2, 4, 8, 16 or 32
+  int early_tiles = 0;  ///< steps of a loop that load before the kernel waits for the one before it: 1 to 8
+  bool operator==(const Hints&) const = default;
+};
+
 /// One result of the tuner. A record made by hand (`TuningRecord r; r.hints = "warps=8";`) has no hash, and then
 /// nothing about it is checked when it is used.
 struct TuningRecord {
@@ -98,6 +110,9 @@ inline constexpr TuningId kMostTunings = (1u << 24) - 1;  ///< what a key has ro
 /// The number of a record; equal records have equal ones. Allocates nothing if it has been given before. Throws
 /// CompileError, of the place `where`, if the hints have an unknown word.
 TuningId intern_tuning(const TuningRecord& record, SourceLocation where = {});
+/// The number of a record with these hints; 0 if there are none. Equal hints have one number, and only the
+/// first of them allocate. Throws CompileError, of the place `where`, for a number that no GPU takes.
+TuningId intern_hints(const Hints& hints, SourceLocation where = {});
 /// The record of a number.
 const TuningRecord& interned_tuning(TuningId id);
 

@@ -52,7 +52,7 @@ struct Tuning {
   bool unmask = true;            ///< of rows that nearly fill their tile
   bool split_tiles = true;       ///< of rows that end within five or six eighths of their tile
   bool match_widths = true;      ///< of accesses whose tiles are combined
-  bool widen_products = true;  ///< products smaller than tensor cores multiply are widened
+  bool widen_products = true;    ///< products smaller than tensor cores multiply are widened
   bool regions_to_tiles = true;  ///< regions that are whole tiles are loaded through views
   bool order_gathers = true;     ///< along the last axis, where nothing is known of their addresses
   bool grid_axes = true;         ///< a grid of several axes instead of divisions

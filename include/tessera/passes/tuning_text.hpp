@@ -13,6 +13,15 @@ namespace tessera::passes {
 /// that names the first unknown word.
 Tuning parse_tuning(std::string_view text);
 
+inline constexpr int kMostWarps = 32;  ///< of a block: 1024 threads, every generation
+inline constexpr int kMostCtas = 16;   ///< of a cluster, from sm_90 on
+
+/// Throws CompileError for a number that no GPU takes, as 3 or 64 warps.
+void check_numbers(const Tuning&);
+/// Throw CompileError unless `value` is a power of two, or any number, from 1 to `most`.
+void require_power_of_two(const char* what, int value, int most);
+void require_range(const char* what, int value, int most);
+
 /// The text from which parse_tuning makes the same tuning; empty for defaults.
 std::string text_of(const Tuning&);
 

@@ -5,7 +5,6 @@
 #include <type_traits>
 
 #include "model/attention_kernels.hpp"
-#include "model/hints.hpp"
 #include "model/kernels.hpp"
 #include "model/one_token_kernels.hpp"
 #include "tessera/kernels/paged_attention.hpp"
@@ -66,19 +65,19 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<C, 4>& k
   };
   return with_tile([&](auto group, auto d, auto ordered) {
     constexpr std::int64_t kManyBlocks = 4;  // for each SM: three at a time hide each other's beginnings and ends
-    static const TuningRecord four = hinted("occupancy=", 4), three = hinted("occupancy=", 3), none;
+    constexpr Hints four = {.occupancy = 4}, three = {.occupancy = 3}, none;
     if (s.parts == 1) {
       constexpr auto& whole = kernel<kernels::paged_whole<bf16, group, kPage, d, C, ordered != 0>>;
       const bool many =
           !kernels::has_scales<C> && s.batch * s.kv_heads >= kManyBlocks * kernels::target_of(q.device()).num_sms;
-      return reshape(whole.tuned(converts ? four
+      return reshape(whole.hints(converts ? four
                                  : many   ? three
                                           : none)(empty<bf16>(s.result_dims()), groups, keys, values, of.table,
                                                 of.lengths, scale, scales),
                      q.dims());
     }
     constexpr auto& split = kernel<kernels::paged_split<bf16, group, kPage, d, C, ordered != 0>>;
-    auto partial = split.tuned(converts ? four : none)(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups,
+    auto partial = split.hints(converts ? four : none)(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups,
                                                        keys, values, of.table, of.lengths, scale, scales);
     return reshape(kernels::combine_splits<bf16, d>(std::move(partial), s, SourceLocation::current()), q.dims());
   });
@@ -194,9 +193,8 @@ Op<Tensor<bf16, 4>> rotated(const LayerStep& l, Heads which) {
 /// another: many warps (bench/notes/mortar.md).
 template <class C>
 auto copied(const Layer<C>& l, const Tensor<bf16, 4>& rotated_keys) {
-  static const TuningRecord many_warps = hinted("warps=", 8);
   constexpr auto& copy = kernel<copy_keys<C, kMany, kSlice>>;
-  return copy.tuned(many_warps)(mut(l.keys), mut(l.values), rotated_keys, l.heads, l.step.slots, l.scales);
+  return copy.hints({.warps = 8})(mut(l.keys), mut(l.values), rotated_keys, l.heads, l.step.slots, l.scales);
 }
 
 template <class C>

@@ -1,6 +1,5 @@
 // The mixture of experts of a layer. Few tokens: each reads the weights of its experts, as a product with one row does.
 // More: tokens are sorted by expert, and each expert's weights are read once.
-#include "model/hints.hpp"
 #include "model/parallel.hpp"
 #include "model/products.hpp"
 #include "model/weight_kernels.hpp"
@@ -36,8 +35,7 @@ RowsOp gates_of_few(const Rows& x, const Norm& norm, const ExpertMatrices& w, co
   const Dims<2> dims({chosen.size(), (w.is_fp8 ? w.quantized.dim(1) : w.values.dim(1)) / 2});
   if (!w.is_fp8 && kernels::target_of(x.device()).gpu) {  // bench/notes/mortar.md
     constexpr auto& gates = kernel<expert_gates<bf16, kGateRows, 256, 8>>;
-    static const TuningRecord one_warp = hinted("warps=", 1);
-    return gates.tuned(one_warp)(empty<bf16>(dims), x, norm.weight, w.values, chosen, norm.epsilon);
+    return gates.hints({.warps = 1})(empty<bf16>(dims), x, norm.weight, w.values, chosen, norm.epsilon);
   }
   return with_weights(w, [&](const auto& values, const auto&... scales) {
     using T = typename std::remove_cvref_t<decltype(values)>::element;

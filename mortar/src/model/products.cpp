@@ -5,7 +5,6 @@
 #include <array>
 #include <type_traits>
 
-#include "model/hints.hpp"
 #include "model/kernels.hpp"
 #include "model/rounded_row_kernels.hpp"
 #include "model/scaled_row_kernels.hpp"
@@ -54,10 +53,9 @@ int normed_heuristic(bool gated, std::int64_t results, std::int64_t k, const ker
   return many ? kManyGated : kFewGated;
 }
 /// Two warps for each block where an SM has few blocks, else one; gates are faster with one in either case.
-const TuningRecord& normed_hints(bool gated, std::int64_t blocks, const kernels::Target& target) {
+Hints normed_hints(bool gated, std::int64_t blocks, const kernels::Target& target) {
   constexpr std::int64_t kFewBlocks = 8;  // of an SM
-  static const TuningRecord one = hinted("warps=", 1), two = hinted("warps=", 2);
-  return !gated && blocks <= kFewBlocks * target.num_sms ? two : one;
+  return {.warps = !gated && blocks <= kFewBlocks * target.num_sms ? 2 : 1};
 }
 /// The products of a few rows, normalised inside. U: the element type of the result.
 template <bool Gated, class U>
@@ -67,17 +65,16 @@ Op<Tensor<U, 2>> normed_product(const Rows& x, const Norm& norm, const Tensor<bf
   const kernels::Target target = kernels::target_of(x.device());
   if (x.dim(0) == kernels::kMostSummed) {
     constexpr NormedTile tile = kNormedRows[Gated ? kFewGated : kPlain];
-    static const TuningRecord two = hinted("warps=", 2);
-    return kernel<normed_rows<Gated, U, bf16, kernels::kMostSummed, tile.n, tile.k, 1>>.tuned(two)(
+    return kernel<normed_rows<Gated, U, bf16, kernels::kMostSummed, tile.n, tile.k, 1>>.hints({.warps = 2})(
         empty<U>({x.dim(0), results}), x, norm.weight, w, norm.epsilon, i32{0});
   }
   const int chosen = normed_heuristic(Gated, results, w.dim(1), target);
   return kernels::with_constant<tiles>(chosen, [&](auto number) {
     constexpr NormedTile tile = kNormedRows[number];
     constexpr auto& product = kernel<normed_rows<Gated, U, bf16, 1, tile.n, tile.k, 1>>;
-    const TuningRecord& hints = normed_hints(Gated, ceil_div(results, std::int64_t{tile.n}), target);
-    return product.tuned(hints)(empty<U>({std::int64_t{1}, results}), x, norm.weight, w, norm.epsilon,
-                                tile.constant ? static_cast<i32>(w.dim(1)) : 0);
+    return product.hints(normed_hints(Gated, ceil_div(results, std::int64_t{tile.n}), target))(
+        empty<U>({std::int64_t{1}, results}), x, norm.weight, w, norm.epsilon,
+        tile.constant ? static_cast<i32>(w.dim(1)) : 0);
   });
 }
 
@@ -104,8 +101,7 @@ auto with_scaled_row(const Rows& x, const auto& f) {
   constexpr int tiles = static_cast<int>(std::size(kScaledRow));
   return kernels::with_constant<tiles>(scaled_row_heuristic(x), [&](auto number) {
     constexpr ScaledRowTile t = kScaledRow[number];
-    static const TuningRecord hints = hinted("warps=", t.warps);
-    return f(std::conditional_t<t.half, f16, f32>(), number, hints);
+    return f(std::conditional_t<t.half, f16, f32>(), number, Hints{.warps = t.warps});
   });
 }
 
@@ -113,21 +109,20 @@ auto with_scaled_row(const Rows& x, const auto& f) {
 constexpr kernels::LinearTile kScaledGates = {4, 1024}, kScaledGatesOnCpu = {16, 256};
 constexpr int kFold = 8;  ///< products that are added before a sum: the elements of one load of a thread
 RowsOp scaled_gates(const Rows& x, const Norm& norm, const Matrix& w) {
-  static const TuningRecord hints = hinted("warps=", 2);
   return kernels::with_constant<2>(on_gpu(x) ? 1 : 0, [&](auto gpu) {
     constexpr int fold = gpu ? kFold : 1;
     constexpr kernels::LinearTile tile = gpu ? kScaledGates : kScaledGatesOnCpu;
     constexpr auto& product = kernel<normed_rows<true, bf16, f8e4m3, 1, tile.n, tile.k, fold, In<f32, dyn, dyn>>>;
-    return product.tuned(hints)(empty<bf16>({std::int64_t{1}, w.quantized.dim(0) / 2}), x, norm.weight, w.quantized,
-                                norm.epsilon, 0, w.scales);
+    return product.hints({.warps = 2})(empty<bf16>({std::int64_t{1}, w.quantized.dim(0) / 2}), x, norm.weight,
+                                       w.quantized, norm.epsilon, 0, w.scales);
   });
 }
 /// The product of one normalised row with FP8 weights.
 RowsOp normed_scaled_product(const Rows& x, const Norm& norm, const Matrix& w) {
-  return with_scaled_row(x, [&]<class H>(H, auto number, const TuningRecord& hints) {
+  return with_scaled_row(x, [&]<class H>(H, auto number, const Hints& hints) {
     constexpr ScaledRowTile t = kScaledRow[number];
     constexpr auto& product = kernel<normed_scaled_row<H, t.counted, t.n, t.k>>;
-    return product.tuned(hints)(empty<bf16>({std::int64_t{1}, w.quantized.dim(0)}), x, norm.weight, w.quantized,
+    return product.hints(hints)(empty<bf16>({std::int64_t{1}, w.quantized.dim(0)}), x, norm.weight, w.quantized,
                                 w.scales, norm.epsilon, static_cast<i32>(x.dim(1)));
   });
 }
@@ -153,12 +148,12 @@ Op<Tensor<U, 2>> product_in_one_way(const Rows& x, const Rows& w, const kernels:
 /// The product with FP8 weights of one row.
 template <class E, class... P>
 RowsOp scaled_row_product(const Rows& x, const Matrix& w, const kernels::Fused<E, P...>& epilogue) {
-  return with_scaled_row(x, [&]<class H>(H, auto number, const TuningRecord& hints) {
+  return with_scaled_row(x, [&]<class H>(H, auto number, const Hints& hints) {
     constexpr ScaledRowTile t = kScaledRow[number];
     constexpr auto& product = kernel<scaled_row<E, H, t.counted, t.n, t.k, kernels::epilogue_param<P>...>>;
     return std::apply(
         [&](const auto&... p) {
-          return product.tuned(hints)(empty<bf16>({std::int64_t{1}, w.quantized.dim(0)}), x, w.quantized, w.scales,
+          return product.hints(hints)(empty<bf16>({std::int64_t{1}, w.quantized.dim(0)}), x, w.quantized, w.scales,
                                       static_cast<i32>(x.dim(1)), p...);
         },
         epilogue.operands);
@@ -293,14 +288,7 @@ bool has_short_rows(const Rows& x, const Tensor<bf16, 2>& w) {
          k % kShortRows.k == 0 && k / kShortRows.k <= kMostShortSteps;
 }
 /// All of `steps` steps before the wait.
-const TuningRecord& short_rows_hints(std::int64_t steps) {
-  static const auto hints = [] {
-    std::array<TuningRecord, kMostShortSteps + 1> all;
-    for (std::size_t n = 1; n < all.size(); ++n) all[n] = hinted("early_tiles=", static_cast<std::int64_t>(n));
-    return all;
-  }();
-  return hints.at(static_cast<std::size_t>(steps));
-}
+Hints short_rows_hints(std::int64_t steps) { return {.early_tiles = static_cast<int>(steps)}; }
 template <class U = bf16, class E = kernels::epilogues::Plain, class... P>
 Op<Tensor<U, 2>> short_rows_product(const Rows& x, const Tensor<bf16, 2>& w,
                                     const kernels::Fused<E, P...>& epilogue = {}) {
@@ -308,7 +296,7 @@ Op<Tensor<U, 2>> short_rows_product(const Rows& x, const Tensor<bf16, 2>& w,
       kernel<kernels::summed_rows<E, U, bf16, 1, kShortRows.n, kShortRows.k, kernels::epilogue_param<P>...>>;
   return std::apply(
       [&](const auto&... p) {
-        return product.tuned(short_rows_hints(w.dim(1) / kShortRows.k))(empty<U>({x.dim(0), w.dim(0)}), x, w,
+        return product.hints(short_rows_hints(w.dim(1) / kShortRows.k))(empty<U>({x.dim(0), w.dim(0)}), x, w,
                                                                         static_cast<i32>(w.dim(1)), p...);
       },
       epilogue.operands);
@@ -365,10 +353,10 @@ namespace {
 Op<Tensor<f32, 2>> scaled_sums(const Rows& x, const Matrix& w, const Numerics& numerics) {
   const Dims<2> dims({x.dim(0), w.quantized.dim(0)});
   if (x.dim(0) == 1 && !numerics.one_way())
-    return with_scaled_row(x, [&]<class H>(H, auto number, const TuningRecord& hints) {
+    return with_scaled_row(x, [&]<class H>(H, auto number, const Hints& hints) {
       constexpr ScaledRowTile t = kScaledRow[number];
       constexpr auto& product = kernel<scaled_row_sums<H, t.counted, t.n, t.k>>;
-      return product.tuned(hints)(empty<f32>(dims), x, w.quantized, w.scales, static_cast<i32>(x.dim(1)));
+      return product.hints(hints)(empty<f32>(dims), x, w.quantized, w.scales, static_cast<i32>(x.dim(1)));
     });
   constexpr int tiles = static_cast<int>(std::size(kScaledRows));
   return kernels::with_constant<tiles>(scaled_rows_heuristic(x, w, numerics), [&](auto number) {

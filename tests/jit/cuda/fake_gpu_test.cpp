@@ -321,6 +321,21 @@ TEST_F(FakeGpuTuning, TheDevicesClockDecidesAmongTheRightOnesThatDoNotSpill) {
   EXPECT_EQ(host(y).sync()[5], 10.0f);
 }
 
+/// Each combination is code of its own, and one that was compiled is found again.
+TEST_F(FakeGpuTuning, HintsMakeOtherCode) {
+  const auto compiled = [&](const Hints& hints) {
+    const int before = runs();
+    kernel<&takes_three>.hints(hints)(mut(y), x).sync();
+    EXPECT_EQ(host(y).sync()[5], 10.0f);
+    return runs() - before;
+  };
+  EXPECT_EQ(compiled({.warps = 16, .latency = 7}), 1);
+  EXPECT_EQ(compiled({.warps = 16, .latency = 7}), 0);
+  EXPECT_EQ(compiled({.warps = 16, .latency = 8}), 1);
+  EXPECT_EQ(compiled({.warps = 16, .occupancy = 2}), 1);
+  EXPECT_EQ(compiled({.warps = 16, .latency = 7}), 0);
+}
+
 TEST_F(FakeGpuTuning, ARecordOfAnotherDeviceAssemblerOrKernelIsRejected) {
   const TuningRecord fresh = tune(doublers, options, mut(y), x).best;
   const auto rejection = [&](auto&& change) -> std::string {

@@ -1,11 +1,10 @@
 // Blocks, and the operations whose text has functions of its own: loops, branches, tensor views.
 #include "ir/parser.hpp"
+#include "ir/read_limits.hpp"
 
 namespace tessera::ir {
 
 namespace {
-
-constexpr int kMostDepth = 200;  // regions in regions
 
 int group_of(const OpInfo& info, std::string_view name) { return info.operand_group(name); }
 
@@ -35,8 +34,8 @@ void OperationParser::block_arguments(Block& block) {
 }
 
 void OperationParser::body(Block& block, Op implicit) {
-  if (depth_ > kMostDepth)
-    in_.fail_at(in_.at(), concat("expected at most ", kMostDepth, " regions in each other, found more"));
+  if (depth_ > kMostRegionDepth)
+    in_.fail_at(in_.at(), concat("expected at most ", kMostRegionDepth, " regions in each other, found more"));
   in_.expect("{");
   while (!in_.take("}")) {
     if (in_.at_end()) in_.fail("`}`");

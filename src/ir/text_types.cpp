@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "ir/characters.hpp"
+#include "ir/read_limits.hpp"
 #include "ir/text_parts.hpp"
 #include "ir/type_data.hpp"
 #include "ir/verify_rules.hpp"
@@ -10,7 +11,6 @@ namespace tessera::ir {
 
 namespace {
 
-constexpr std::size_t kMostAxes = 64;
 constexpr std::int32_t kMostExtent = std::numeric_limits<std::int32_t>::max();
 constexpr const char* kTypes = "a type (tile<...>, a view or token)";
 

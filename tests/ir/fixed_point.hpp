@@ -51,4 +51,18 @@ inline void expect_text_fixed_point(const Module& given) {
         << text.substr(0, 2000);
 }
 
+/// In every version that can hold the module, its bytecode is read as a module of the same text and the same bytes.
+inline void expect_bytecode_fixed_point(const Module& module) {
+  bool located = true;
+  for (const auto& f : module.functions) located = located && f->loc.known();
+  for (std::uint8_t minor = required_version(module).minor; minor <= 4; ++minor) {
+    const std::vector<std::byte> bytes = write_bytecode(module, {{13, minor}, true});
+    const ReadModule read = read_bytecode(bytes);
+    EXPECT_EQ(read.version, (BytecodeVersion{13, minor}));
+    EXPECT_TRUE(write_bytecode(*read.module, {read.version, true}) == bytes) << "13." << int{minor};
+    if (minor < 3) read.module->producer = module.producer;  // came with 13.3
+    EXPECT_EQ(print(*read.module, {located}), print(module, {located})) << "13." << int{minor};
+  }
+}
+
 }  // namespace tessera::ir::testing

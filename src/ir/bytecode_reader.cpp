@@ -206,6 +206,7 @@ class FunctionReader {
     if (depth >= kMostRegionDepth) in.fail("expected at most ", kMostRegionDepth, " regions in each other, found more");
     const bool branch = op.op() == Op::If;
     const std::uint64_t n = in.number("the number of regions", branch ? 2 : 1);
+    if (n == 0) in.fail("expected a region of ", op.info().mnemonic, ", found none");
     for (std::uint64_t r = 0; r < n; ++r) {
       const std::uint64_t blocks = in.number("the number of blocks of a region", 1);
       if (blocks == 0 && r == 1) continue;  // an `if` without `else`

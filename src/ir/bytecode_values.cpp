@@ -1,4 +1,5 @@
 // Types, constants and self-contained attributes of a bytecode file.
+#include <algorithm>
 #include <tuple>
 
 #include "ir/bytecode_sections.hpp"
@@ -167,6 +168,10 @@ DenseAttr BytecodeSections::constant(ByteReader& in, Type type) {
   }
   const auto* first = reinterpret_cast<const std::byte*>(payload.data());
   data.bytes.assign(first, first + payload.size());
+  const std::uint64_t most = pointers ? UINT8_MAX : mask_of(std::min(8, int{info(type.elem()).bits}));
+  for (const std::byte b : data.bytes)
+    if (std::to_integer<unsigned>(b) > most)
+      in.fail("expected elements of ", info(type.elem()).text, ", found the byte ", std::to_integer<int>(b));
   return data;
 }
 

@@ -1,4 +1,5 @@
 // Values of attributes in the text that is parsed: constants, numbers with their types, assumptions, hints, locations.
+#include <algorithm>
 #include <limits>
 
 #include "ir/characters.hpp"
@@ -108,12 +109,14 @@ void TextParts::hex_bytes(DenseAttr& data) {
                               digits.size(), " characters"));
   digits.remove_prefix(2);
   data.bytes.reserve(wanted);
+  const Type element = data.type.element_type();
+  const int most = element.kind() == TypeKind::Pointer ? 255 : (1 << std::min(8, int{info(element.elem()).bits})) - 1;
   for (std::size_t i = 0; i < digits.size(); i += 2) {
     const int high = hex_digit(digits[i]), low = hex_digit(digits[i + 1]);
     if (high < 0 || low < 0) in_.fail_at(start + 2 + i, "expected two hexadecimal digits");
     const int value = high * 16 + low;
-    if (data.type.element_type() == Type::element(Elem::I1) && value > 1)
-      in_.fail_at(start + 2 + i, "expected 00 or 01 for an element of i1");
+    if (value > most)
+      in_.fail_at(start + 2 + i, concat("expected at most ", most, " for an element of ", element.str()));
     data.bytes.push_back(static_cast<std::byte>(value));
   }
   in_.move_to(end + 1);

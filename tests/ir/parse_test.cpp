@@ -50,7 +50,7 @@ TEST(Parse, EveryOperationIsReadAsItWasPrinted) {
   ASSERT_GT(cases.size(), 40u);
   for (const auto& [name, lines] : cases) {
     SCOPED_TRACE(name);
-    testing::expect_text_fixed_point(*testing::CaseReader::read(lines));
+    EXPECT_EQ(testing::text_problem(*testing::CaseReader::read(lines)), "");
   }
 }
 
@@ -84,7 +84,7 @@ TEST(Parse, NamesOfSymbolsProducersAndFilesAreKept) {
   b.loc = f.loc;
   b.create(Op::GetGlobal, {}, {Type::tile(Type::pointer(Type::element(Elem::I8)), {})}, {{AttrName::name, "9lives"}});
   b.create(Op::Return, {}, {});
-  testing::expect_text_fixed_point(module);
+  EXPECT_EQ(testing::text_problem(module), "");
   const auto read = parse(print(module, {true}));
   EXPECT_EQ(read->producer, module.producer);
   EXPECT_EQ(read->functions[0]->name, f.name);
@@ -100,6 +100,41 @@ TEST(Parse, HintsOfEveryTypeAreKept) {
       "sm_90", DictAttr{{{"a key", IntAttr{Elem::I64, 5}}, {"b", true}, {"c", IntAttr{Elem::I32, -2}}, {"d", "text"}}});
   const auto read = parse(print(module), {.verify = false});
   EXPECT_EQ(read->functions[0]->hints, f.hints);
+}
+
+TEST(Parse, TerminatorsThatAreLeftOutHaveTheirPlaces) {
+  Module module;
+  Function& f = module.add_function("k");
+  f.loc = {"k.cpp", "", 1, 1};
+  const Value c = f.body().add_arg(Type::tile(Elem::I1)), n = f.body().add_arg(Type::tile(Elem::I32));
+  Builder b(f.body());
+  b.loc = {"k.cpp", "", 2, 1};
+  Operation* loop = b.create(Op::For, {n, n, n}, {});
+  Operation* branch = b.create(Op::If, {c}, {});
+  b.create(Op::Return, {}, {});
+  Block& body = loop->add_region();
+  body.add_arg(n.type());
+  Builder in_body(body), in_branch(branch->add_region());
+  in_body.loc = in_branch.loc = {"k.cpp", "", 3, 5};
+  in_body.create(Op::Continue, {}, {});
+  in_branch.create(Op::Yield, {}, {});
+  EXPECT_EQ(testing::text_problem(module), "");
+  EXPECT_EQ(print(module).find("continue"), std::string::npos);
+  const auto read = parse(print(module, {true}));
+  EXPECT_EQ(read->functions[0]->body().front()->region(0).back()->loc.line, 3u);
+}
+
+TEST(Parse, AbsentAttributesMeanWhatTheirRowsImply) {
+  const auto module = parse(entry(
+      "%f = scan %x dim=0 reverse=false identities=[0.0 : f32] : tile<4xf32> -> tile<4xf32>\n(%a: tile<f32>, %b: "
+      "tile<f32>) {\nyield %a : tile<f32>\n}\n%r = scan %x dim=0 reverse=true identities=[0.0 : f32] : tile<4xf32> -> "
+      "tile<4xf32>\n(%a: tile<f32>, %b: tile<f32>) {\nyield %a : tile<f32>\n}"));
+  Operation* scan = module->functions[0]->body().front()->next();
+  EXPECT_FALSE(scan->bool_attr(AttrName::reverse));
+  EXPECT_TRUE(scan->next()->bool_attr(AttrName::reverse));
+  scan->remove_attr(AttrName::reverse);
+  EXPECT_FALSE(scan->bool_attr(AttrName::reverse));
+  EXPECT_EQ(testing::bytecode_problem(*module), "");
 }
 
 /// Random bits, and those around the ends of each format's range.
@@ -155,7 +190,7 @@ TEST(Parse, ConstantsOfEveryFormAreKept) {
       b.constant(type, list);
       b.create(Op::Return, {}, {});
       SCOPED_TRACE(print(module));
-      testing::expect_text_fixed_point(module);
+      EXPECT_EQ(testing::text_problem(module), "");
       const auto read = parse(print(module));
       const Operation* first = read->functions[0]->body().front();
       EXPECT_EQ(*first->attr(AttrName::value), Attribute(splat));
@@ -200,6 +235,7 @@ TEST(Parse, ProblemsSayWhereAndWhatWasExpected) {
       {"%r = constant <i8: [1, 2, 3]> : tile<2xi8>", "2:25: expected `]` after 2 items, found `,`\n"},
       {"%r = constant <i8: \"0x01\"> : tile<2xi8>",
        "2:21: expected 0x and 4 hexadecimal digits for tile<2xi8>, found 4 characters\n"},
+      {"%r = constant <i1: \"0x0102\"> : tile<2xi1>", "2:25: expected at most 1 for an element of i1\n"},
       {"%r = constant <i8: 1> : tile<2xi16>", "2:16: expected elements of i16, found i8\n"},
       {"%r = constant <i8: 1", "2:20: expected values that end with `>`, found `1`\n"},
       {"%r = cat %x, %x dim = 99999999999999999999 : tile<4xf32>, tile<4xf32> -> tile<8xf32>",
@@ -214,6 +250,8 @@ TEST(Parse, ProblemsSayWhereAndWhatWasExpected) {
       {"%v = make_tensor_view %p, shape = [4], strides = [1, 1] : tensor_view<4xf32, strides=[1]>",
        "2:39: expected 1 entries of strides, found 2\n"},
       {"%w = negf %x#3 : tile<4xf32>", "2:11: expected a number below 1 after %x#, found 3\n"},
+      {"for unsignedly %i in (%n to %n, step %n) : tile<i32> {\n}",
+       "2:5: expected a value (%name), found `unsignedly`\n"},
       {"if %c {", "5:1: expected `}`, found the end of the text\n"},
   };
   for (const Row& row : rows) EXPECT_EQ(problems_of(entry(row.line)), row.problem) << row.line;

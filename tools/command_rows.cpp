@@ -70,6 +70,46 @@ constexpr OptionRow kExplainOptions[] = {
     {"--device", "D", "measures on this device: cpu, cuda, cuda:1"},
 };
 
+constexpr UsageForm kOptForms[] = {
+    {"tessera opt [options] FILE",
+     "reads Tile IR, as text or as bytecode, runs the compiler's passes on it for a GPU, and prints the text of the "
+     "result. Of the launch nothing is known, so passes that need its sizes do not run."},
+    {"tessera opt --passes none [--bytecode VERSION -o OUT] FILE", "converts between text and bytecode."},
+};
+constexpr OptionRow kOptOptions[] = {
+    {"--target", "GPU", "the GPU to optimize for, or cpu (default: sm_90)"},
+    {"--passes", "LIST",
+     "only these passes, separated by commas, in the order of the pipeline (tessera explain --passes); none: no pass"},
+    {"--until", "PASS", "the passes up to this one"},
+    {"--locations", nullptr, "prints the place of every operation in the user's program"},
+    {"--bytecode", "VERSION", "writes bytecode of this version (13.1 to 13.4) instead of text"},
+    {"-o", "FILE", "writes FILE instead of printing; FILE.tilebc is written as bytecode"},
+};
+
+constexpr UsageForm kRunForms[] = {
+    {"tessera run [options] FILE [--with] VALUE...",
+     "runs an entry of FILE, Tile IR as text or as bytecode, on the CPU. Its arguments are the values in their order: "
+     "a "
+     "number; for an address an array, x.npy, which is read, x.npy=y.npy, which is written to y.npy afterwards, or "
+     "f32[4,8]=y.npy, a new one of zeros."},
+};
+constexpr OptionRow kRunOptions[] = {
+    {"--with", nullptr, "what follows are the values (for readers: it may be left out)"},
+    {"--grid", "X,Y,Z", "the number of blocks along each axis (default: 1,1,1)"},
+    {"--tensors", nullptr,
+     "every array also fills the arguments after its address, with its extents and strides in elements, as recorded "
+     "kernels take them"},
+    {"--checked", nullptr, "finds accesses outside the arrays, reads of what was never written, and races"},
+    {"--entry", "NAME", "the entry to run, if FILE has several"},
+};
+
+constexpr UsageForm kVerifyForms[] = {
+    {"tessera verify FILE...",
+     "reads Tile IR, as text or as bytecode, and reports everything that breaks its rules, with the place. It exits "
+     "with "
+     "1 if it has found something."},
+};
+
 constexpr UsageForm kBenchForms[] = {
     {"tessera bench [options] KERNEL [key=values ...] [-- PROGRAM [ARGUMENTS...]]",
      "measures a kernel over sizes and prints times, rates, and the share of what the device's memory and arithmetic "
@@ -136,6 +176,10 @@ constexpr CommandRow kRows[] = {
     {"build", "compiles a program's kernels ahead of time into a bundle", kBuildForms, kBuildOptions, "", true},
     {"explain", "reports how a program's kernels are compiled: predicates, accesses, hints, the assembler's remarks",
      kExplainForms, kExplainOptions, "", true},
+    {"opt", "runs the compiler's passes on a file of Tile IR, or converts between text and bytecode", kOptForms,
+     kOptOptions},
+    {"run", "runs a file of Tile IR on the CPU, over arrays in .npy files", kRunForms, kRunOptions},
+    {"verify", "reports everything that is wrong with files of Tile IR", kVerifyForms, {}},
     {"bench", "measures the library's or your own kernels over sizes: tables and charts", kBenchForms, kBenchOptions,
      "", true},
     {"tune", "measures tiles and hints of the library's kernels for given shapes, and records the best", kTuneForms,

@@ -38,6 +38,14 @@ int explain_command(Words words);
 /// with the device's roofline. `one_size`: only the first value of each axis.
 int bench_command(Words words, bool one_size = false);
 
+/// `tessera opt [--passes LIST | --until PASS] [--target sm_90] [--bytecode 13.4] [-o OUT] FILE`: runs passes on Tile
+/// IR as text or bytecode.
+int opt_command(Words words);
+/// `tessera run [--grid X,Y,Z] [--checked] FILE VALUE...`: runs Tile IR on the CPU over arrays in .npy files.
+int run_command(Words words);
+/// `tessera verify FILE...`: reports everything that is wrong with Tile IR as text or bytecode.
+int verify_command(Words words);
+
 /// `tessera lint [-p BUILD] FILES... [-- FLAGS...]`: finds mistakes in the recorded parts of kernels (clang-query).
 int lint_command(Words words);
 

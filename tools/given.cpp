@@ -89,7 +89,8 @@ Given::Given(const CommandRow& row, Words words) : row_(&row) {
       if (program_.empty()) throw UsageError("expected a program after --");
       return;
     }
-    if (!word.starts_with("-")) {
+    const bool number = word.size() > 1 && word[1] >= '0' && word[1] <= '9';  // -5
+    if (!word.starts_with("-") || number) {
       words_.push_back(word);
       continue;
     }

@@ -37,6 +37,9 @@ int main(int argc, char** argv) {
     if (is("bench-library")) return bench_library(argc - 1, argv + 1);
     if (is("tune")) return tessera::tune_command(words);
     if (is("explain")) return tessera::explain_command(words);
+    if (is("opt")) return tessera::opt_command(words);
+    if (is("run")) return tessera::run_command(words);
+    if (is("verify")) return tessera::verify_command(words);
     if (is("lint")) return tessera::lint_command(words);
     if (is("get-tileiras")) return tessera::get_tileiras_command(words);
     if (is("doctor") && words.empty()) return tessera::doctor();

@@ -1,6 +1,7 @@
 // Encodings of types, constants, self-contained attributes and debug attributes.
 #include "ir/bytecode_tables.hpp"
 
+#include "ir/bytecode_tags.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
@@ -8,41 +9,7 @@ namespace tessera::ir {
 
 namespace {
 
-// Type tags beyond the elements' (BytecodeTypeOpcodes.td).
-enum TypeTag : std::uint8_t {
-  kPointer = 12,
-  kTile = 13,
-  kTensorView = 14,
-  kPartitionView = 15,
-  kFunction = 16,
-  kToken = 17,
-  kGatherScatterView = 20,
-  kStridedView = 21
-};
-
-// Tags of self-contained attributes (BytecodeAttrOpcodes.td).
-enum AttrTag : std::uint8_t {
-  kIntegerAttr = 1,
-  kFloatAttr = 2,
-  kBoolAttr = 3,
-  kTypeAttr = 4,
-  kStringAttr = 5,
-  kArrayAttr = 6,
-  kDenseAttr = 7,
-  kDivByAttr = 8,
-  kSameElementsAttr = 9,
-  kDictionaryAttr = 10,
-  kHintsAttr = 11,
-  kBoundedAttr = 12
-};
-
-enum DebugTag : std::uint8_t { kCompileUnit = 1, kFile = 2, kLexicalBlock = 3, kLocation = 4, kSubprogram = 5 };
-
-/// Bits of an element on the wire. tf32 is its 19 significant bits there, the high end of 32 bits in memory.
-int wire_bits(Elem e) { return e == Elem::TF32 ? 19 : info(e).bits; }
-std::uint64_t wire_value(Elem e, std::uint64_t bits) { return e == Elem::TF32 ? bits >> 13 : bits; }
-
-std::uint64_t mask_of(int bits) { return bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1; }
+std::uint64_t wire_value(Elem e, std::uint64_t bits) { return e == Elem::TF32 ? bits >> kTf32Shift : bits; }
 
 std::string i1_bytes(const DenseAttr& data, bool splat) {
   // The form that NVIDIA's production writers send: 00 or FF for a splat, else packed from the lowest bit on.
@@ -58,7 +25,7 @@ std::string tf32_bytes(const DenseAttr& data) {
   for (std::size_t i = 0; i + 4 <= data.bytes.size(); i += 4) {
     std::uint32_t bits = 0;
     for (std::size_t k = 0; k < 4; ++k) bits |= std::to_integer<std::uint32_t>(data.bytes[i + k]) << (8 * k);
-    out.little_endian(bits >> 13, 3);
+    out.little_endian(bits >> kTf32Shift, 3);
   }
   return out.take();
 }

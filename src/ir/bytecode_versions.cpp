@@ -2,17 +2,13 @@
 // globals.
 #include "ir/bytecode_versions.hpp"
 
+#include "ir/bytecode_tags.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera::ir {
 
 namespace {
-
-constexpr BytecodeVersion kOldest{13, 1};
-constexpr BytecodeVersion kNewest{13, 4};
-
-std::string version_text(BytecodeVersion v) { return concat(int{v.major}, ".", int{v.minor}); }
 
 /// First version of a type and of what it is made of.
 int type_since(Type t) {
@@ -124,9 +120,9 @@ void for_each_need(const Module& m, Need need) {
 }  // namespace
 
 void check_version(const Module& module, BytecodeVersion version) {
-  if (version < kOldest || version > kNewest)
-    throw CompileError(concat("expected a bytecode version from ", version_text(kOldest), " to ", version_text(kNewest),
-                              ", found ", version_text(version)));
+  if (version < kOldestBytecode || version > kNewestBytecode)
+    throw CompileError(concat("expected a bytecode version from ", version_text(kOldestBytecode), " to ",
+                              version_text(kNewestBytecode), ", found ", version_text(version)));
   for_each_need(module, [version](int minor, auto what, const SourceLocation& where) {
     if (minor > version.minor)
       throw CompileError(concat(what(), " needs Tile IR bytecode 13.", minor, ", but ", version_text(version),
@@ -136,7 +132,7 @@ void check_version(const Module& module, BytecodeVersion version) {
 }
 
 BytecodeVersion required_version(const Module& module) {
-  BytecodeVersion required = kOldest;
+  BytecodeVersion required = kOldestBytecode;
   for_each_need(module, [&required](int minor, auto, const SourceLocation&) {
     required.minor = std::max(required.minor, static_cast<std::uint8_t>(minor));
   });

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/bytecode_tables.hpp"
+#include "ir/bytecode_tags.hpp"
 #include "ir/bytecode_versions.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -9,17 +10,6 @@
 namespace tessera::ir {
 
 namespace {
-
-enum Section : std::uint8_t {
-  kEnd = 0,
-  kString = 1,
-  kFunc = 2,
-  kDebug = 3,
-  kConstant = 4,
-  kType = 5,
-  kGlobal = 6,
-  kProducer = 7
-};
 
 class ModuleWriter {
  public:
@@ -58,14 +48,14 @@ class ModuleWriter {
   int minor() const { return options_.version.minor; }
 
   void write_header() {
-    out_.raw(std::string_view("\x7fTileIR\0", 8));
+    out_.raw(kBytecodeMagic);
     out_.byte(options_.version.major);
     out_.byte(options_.version.minor);
     out_.little_endian(0, 2);  // tag
   }
 
   void section(Section id, int alignment, const ByteWriter& payload) {
-    out_.byte(static_cast<std::uint8_t>(id | (alignment > 1 ? 0x80 : 0)));
+    out_.byte(static_cast<std::uint8_t>(id | (alignment > 1 ? kAligned : 0)));
     out_.varint(payload.size());
     if (alignment > 1) {
       out_.varint(static_cast<std::uint64_t>(alignment));
@@ -108,7 +98,7 @@ class ModuleWriter {
     out.varint(tables_.string(f.name));
     out.varint(tables_.type(Type::function(inputs, {})));
     const bool hints = f.entry && !f.hints.entries.empty();
-    out.byte(static_cast<std::uint8_t>((f.entry ? 2 : 0) | (hints ? 4 : 0)));
+    out.byte(static_cast<std::uint8_t>((f.entry ? kEntryFunction : 0) | (hints ? kHintedFunction : 0)));
     out.varint(debug_ids_.size());
     if (hints) tables_.tagged_hints(out, f.hints);
     ByteWriter body;

@@ -127,6 +127,12 @@ const Attribute* Operation::attr(AttrName name) const {
   return nullptr;
 }
 
+bool Operation::bool_attr(AttrName name) const {
+  if (const Attribute* value = attr(name)) return *value->as<bool>();
+  const AttrInfo* row = info().attribute(name);
+  return row && row->implied > 0;
+}
+
 void Operation::set_attr(AttrName name, Attribute value) {
   for (NamedAttr& a : attrs_) {
     if (a.name != name) continue;

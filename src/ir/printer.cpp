@@ -1,8 +1,7 @@
 // Modules, functions and operations as text; what an operation looks like is its row in formats.def.
 #include "tessera/ir/printer.hpp"
 
-#include <array>
-
+#include "ir/formats.hpp"
 #include "ir/text_values.hpp"
 #include "ir/value_names.hpp"
 #include "tessera/base/format.hpp"
@@ -11,22 +10,12 @@ namespace tessera::ir {
 
 namespace {
 
-const char* format_of(Op op) {
-  static const auto formats = [] {
-    std::array<const char*, 256> table{};
-#define TESSERA_IR_FORMAT(Name, format) table[static_cast<std::size_t>(Op::Name)] = format;
-#include "ir/formats.def"
-    return table;
-  }();
-  return formats[static_cast<std::size_t>(op)];
-}
-
 class Printer {
  public:
   Printer(PrintOptions options, ValueNames names) : options_(options), names_(std::move(names)) {}
 
   void function(const Function& f) {
-    out_ += concat("entry @", f.name, "(", arguments(f.body()), ")");
+    out_ += concat("entry ", symbol_text(f.name), "(", arguments(f.body()), ")");
     if (!f.entry) out_.replace(0, 5, "func");
     if (!f.hints.entries.empty()) out_ += " optimization_hints=" + hints_text(f.hints);
     out_ += ' ';
@@ -40,12 +29,15 @@ class Printer {
     const std::string results = names_.results(op);
     if (!results.empty()) out_ += results + " = ";
     out_ += op.info().mnemonic;
-    if (const char* format = format_of(op.op())) {
-      std::string_view rest = format;
-      tokens(op, rest, true);
-    } else {
-      plain(op);
+    const std::span<const FormatItem> items = format_items(op.op());
+    for (std::size_t i = 0; i < items.size();) {
+      const FormatItem& item = items[i++];
+      if (item.kind != FormatItem::Kind::Optional)
+        this->item(op, item);
+      else if (!present(op, item.text))
+        i = item.end;
     }
+    if (items.empty()) plain(op);
     location(op.loc);
     out_ += '\n';
   }
@@ -67,13 +59,13 @@ class Printer {
     return text;
   }
 
-  /// `{ ... }`; an operand-less terminator of kind `implicit` is left out.
+  /// `{ ... }`; an operand-less terminator of kind `implicit` is left out, unless its location is to be shown.
   void body(const Block& block, bool terminator, Op implicit = Op::Return) {
     out_ += "{\n";
     ++depth_;
     for (const Operation& op : block) {
       const bool last = op.next() == nullptr;
-      if (last && !terminator && op.op() == implicit && op.num_operands() == 0) break;
+      if (last && !terminator && !options_.locations && op.op() == implicit && op.num_operands() == 0) break;
       operation(op);
     }
     --depth_;
@@ -165,55 +157,28 @@ class Printer {
     return text;
   }
 
-  /// Interprets a row up to its end or a closing parenthesis; with `active` false it is only skipped.
-  void tokens(const Operation& op, std::string_view& rest, bool active) {
-    while (!rest.empty()) {
-      const std::size_t blank = rest.find(' ');
-      std::string_view token = rest.substr(0, blank);
-      rest = blank == std::string_view::npos ? std::string_view{} : rest.substr(blank + 1);
-      if (token == ")") return;
-      if (token[0] == '?') {
-        token.remove_prefix(1);
-        token.remove_suffix(1);  // the parenthesis
-        tokens(op, rest, active && present(op, token));
-      } else if (active) {
-        this->token(op, token);
-      }
+  void item(const Operation& op, const FormatItem& item) {
+    using Kind = FormatItem::Kind;
+    if (item.kind == Kind::Inferred) return;
+    if (item.kind == Kind::Switch) return switched(op, item.text);
+    if (!item.glued) out_ += ' ';
+    switch (item.kind) {
+      case Kind::Literal: out_ += item.text; break;
+      case Kind::Values: out_ += values(op, item.text); break;
+      case Kind::Types: out_ += types(op, item.text); break;
+      case Kind::Attribute: out_ += attribute(op, item.text); break;
+      case Kind::OneType: out_ += op.num_results() == 0 ? std::string() : op.result(0).type().str(); break;
+      case Kind::IndexTypes: out_ += index_types(op); break;
+      case Kind::Region: region(op); break;
+      default: custom(op); break;
     }
   }
 
-  void token(const Operation& op, std::string_view token) {
-    const bool glued = token[0] == '~' && token.size() > 1;
-    if (glued) token.remove_prefix(1);
-    const std::string_view name = token.substr(1);
-    if (token[0] == '^') return switched(op, name);
-    if (token[0] == '!') return special(op, name);
-    if (!glued) out_ += ' ';
-    if (token[0] == '$')
-      out_ += values(op, name);
-    else if (token[0] == '%')
-      out_ += types(op, name);
-    else if (token[0] == '@')
-      out_ += attribute(op, name);
-    else
-      out_ += token;
-  }
-
-  void special(const Operation& op, std::string_view name) {
-    out_ += ' ';
-    if (name == "index") {
-      out_ += index_types(op);
-    } else if (name.starts_with("one:")) {
-      const std::string all = types(op, name.substr(4));
-      out_ += op.num_results() == 0 ? all : op.result(0).type().str();
-    } else if (name == "region") {
-      out_ += '\n';
-      indent();
-      out_ += "(" + (op.num_regions() == 0 ? std::string() : arguments(op.region(0))) + ") ";
-      if (op.num_regions() != 0) body(op.region(0), true);
-    } else {
-      custom(op);
-    }
+  void region(const Operation& op) {
+    out_ += '\n';
+    indent();
+    out_ += "(" + (op.num_regions() == 0 ? std::string() : arguments(op.region(0))) + ") ";
+    if (op.num_regions() != 0) body(op.region(0), true);
   }
 
   void custom(const Operation& op) {
@@ -295,7 +260,8 @@ class Printer {
 };
 
 std::string global_text(const Global& g) {
-  std::string out = concat("global ", g.is_private ? "private " : "", g.constant ? " constant" : "", " @", g.name);
+  std::string out =
+      concat("global ", g.is_private ? "private " : "", g.constant ? " constant" : "", " ", symbol_text(g.name));
   if (g.alignment != 0) out += concat(" alignment = ", g.alignment);
   return concat(out, " ", dense_text(g.value), "\n");
 }
@@ -304,6 +270,7 @@ std::string global_text(const Global& g) {
 
 std::string print(const Module& module, PrintOptions options) {
   std::string out;
+  if (!module.producer.empty()) out += concat(kProducerComment, escaped_text(module.producer), "\n");
   for (const Global& g : module.globals) out += global_text(g);
   for (const auto& f : module.functions) out += print(*f, options);
   return out;

@@ -3,10 +3,12 @@
 #include "ir/text_values.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
+#include "ir/characters.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/ir/semantics.hpp"
@@ -14,8 +16,6 @@
 namespace tessera::ir {
 
 namespace {
-
-constexpr std::size_t kHexElements = 100;  ///< longer lists are printed as one hexadecimal string
 
 /// Significant decimal digits of a finite number: 0.d1d2d3... * 10^(exponent + 1), no trailing zeros.
 struct Decimal {
@@ -132,9 +132,48 @@ std::string hex_bits(Elem e, std::uint64_t bits) {
   return text;
 }
 
-std::uint64_t parse_back(Elem e, const std::string& text) {
-  if (e == Elem::F32) return from_double(e, static_cast<double>(std::strtof(text.c_str(), nullptr)));
-  return from_double(e, std::strtod(text.c_str(), nullptr));
+/// All of `text` as a number of C++'s classic locale.
+template <class T>
+bool whole_number(std::string_view text, T& value, int base = 10) {
+  const char* end = text.data() + text.size();
+  std::from_chars_result result{};
+  if constexpr (std::is_floating_point_v<T>)
+    result = std::from_chars(text.data(), end, value);
+  else
+    result = std::from_chars(text.data(), end, value, base);
+  return result.ec == std::errc() && result.ptr == end;
+}
+
+/// Decimal digits first, so that the names of infinities and NaN are no numbers.
+bool begins_with_digit(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() && is_digit(text[0]);
+}
+
+bool float_bits(Elem e, std::string_view text, std::uint64_t& bits) {
+  if (text.starts_with("0x")) {
+    if (!whole_number(text.substr(2), bits, 16)) return false;
+    const int width = e == Elem::TF32 ? 19 : info(e).bits;
+    if (width < 64 && bits >> width != 0) return false;
+    if (e == Elem::TF32) bits <<= 13;
+    return true;
+  }
+  if (!begins_with_digit(text)) return false;
+  if (float single = 0; e == Elem::F32) {  // rounded once
+    if (!whole_number(text, single)) return false;
+    bits = from_double(e, static_cast<double>(single));
+    return true;
+  }
+  double value = 0;
+  if (!whole_number(text, value)) return false;
+  bits = from_double(e, value);
+  return true;
+}
+
+/// `text` is read as the number that it was printed from.
+bool reads_as(Elem e, std::string_view text, std::uint64_t bits) {
+  std::uint64_t read = 0;
+  return float_bits(e, text, read) && read == bits;
 }
 
 std::string float_text(Elem e, std::uint64_t bits) {
@@ -143,14 +182,17 @@ std::string float_text(Elem e, std::uint64_t bits) {
   const std::string sign = std::signbit(value) ? "-" : "";
   const Decimal exact = exact_decimal(value);
   std::string text = sign + scientific(rounded(exact, value, 6));
-  if (parse_back(e, text) == bits) return text;
+  if (reads_as(e, text, bits)) return text;
   const auto digits = static_cast<std::size_t>(2 + significant_bits(e) * 59 / 196);
   text = sign + full_digits(rounded(exact, value, digits), digits);
-  return text.find('.') == std::string::npos ? hex_bits(e, bits) : text;
+  return text.find('.') == std::string::npos || !reads_as(e, text, bits) ? hex_bits(e, bits) : text;
 }
 
+/// Addresses are listed as integers.
+Elem listed_as(Type tile) { return tile.is_pointer() ? Elem::I64 : tile.elem(); }
+
 std::string nested_text(const DenseAttr& data, std::span<const std::int64_t> shape, std::size_t& next) {
-  if (shape.empty()) return number_text(data.type.elem(), dense_element(data, next++));
+  if (shape.empty()) return number_text(listed_as(data.type), dense_element(data, next++));
   std::string out = "[";
   for (std::int64_t i = 0; i < shape[0]; ++i) {
     if (i != 0) out += ", ";
@@ -217,10 +259,29 @@ std::vector<std::pair<std::string, Attribute>> sorted_entries(const DictAttr& di
   return entries;
 }
 
-/// A hint's value: integers of 32 bits are printed without their type.
+/// A hint's value: integers of 32 bits are printed without their type, all others with it.
 std::string hint_value_text(const Attribute& attr) {
-  if (const auto* i = attr.as<IntAttr>()) return std::to_string(i->value);
-  return typed_text(attr);
+  const auto* i = attr.as<IntAttr>();
+  if (!i) return typed_text(attr);
+  const std::string value = std::to_string(i->value);
+  return i->type == Elem::I32 ? value : concat(value, " : ", info(i->type).text);
+}
+
+std::string key_text(const std::string& key) { return is_bare_name(key) ? key : quoted_text(key); }
+
+void append_escaped(std::string& out, std::string_view text, bool quoted) {
+  for (char c : text) {
+    const auto u = static_cast<unsigned char>(c);
+    if (c == '\\') {
+      out += "\\\\";
+    } else if (u >= 0x20 && u < 0x7F && !(quoted && c == '"')) {
+      out += c;
+    } else {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\%02X", u);
+      out += escaped;
+    }
+  }
 }
 
 }  // namespace
@@ -229,6 +290,22 @@ std::string number_text(Elem e, std::uint64_t bits) {
   if (info(e).is_float) return float_text(e, bits);
   if (e == Elem::I1) return (bits & 1) != 0 ? "true" : "false";
   return std::to_string(to_signed(e, bits));
+}
+
+bool number_bits(Elem e, std::string_view text, std::uint64_t& bits) {
+  if (info(e).is_float) return float_bits(e, text, bits);
+  if (e == Elem::I1 && (text == "true" || text == "false")) {
+    bits = text == "true" ? 1 : 0;
+    return true;
+  }
+  std::int64_t value = 0;
+  if (!begins_with_digit(text) || !whole_number(text, value)) return false;
+  const int width = info(e).bits;
+  const std::int64_t most = width == 64 ? INT64_MAX : (std::int64_t{1} << (width - 1)) - 1;
+  if (width == 1 ? value < 0 || value > 1 : value > most || value < -most - 1) return false;
+  bits = static_cast<std::uint64_t>(value);
+  if (width < 64) bits &= (std::uint64_t{1} << width) - 1;
+  return true;
 }
 
 std::uint64_t dense_element(const DenseAttr& data, std::size_t index) {
@@ -243,8 +320,8 @@ std::uint64_t dense_element(const DenseAttr& data, std::size_t index) {
 std::string dense_text(const DenseAttr& data) {
   std::string values;
   if (data.splat || data.type.num_elements() == 1) {
-    values = number_text(data.type.elem(), dense_element(data, 0));
-  } else if (static_cast<std::size_t>(data.type.num_elements()) > kHexElements) {
+    values = number_text(listed_as(data.type), dense_element(data, 0));
+  } else if (static_cast<std::size_t>(data.type.num_elements()) > kMostListedElements) {
     values = hex_string(data.bytes);
   } else {
     std::size_t next = 0;
@@ -255,31 +332,33 @@ std::string dense_text(const DenseAttr& data) {
 
 std::string quoted_text(const std::string& text) {
   std::string out = "\"";
-  for (char c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    if (c == '\\') {
-      out += "\\\\";
-    } else if (u >= 0x20 && u < 0x7F && c != '"') {
-      out += c;
-    } else {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\%02X", u);
-      out += escaped;
-    }
-  }
+  append_escaped(out, text, true);
   return out + "\"";
 }
+
+std::string escaped_text(const std::string& text) {
+  std::string out;
+  append_escaped(out, text, false);
+  return out;
+}
+
+bool is_bare_name(std::string_view name) {
+  if (name.empty() || !is_letter(name[0])) return false;
+  return std::ranges::all_of(name, [](char c) { return is_word(c); });
+}
+
+std::string symbol_text(const std::string& name) { return "@" + (is_bare_name(name) ? name : quoted_text(name)); }
 
 std::string hints_text(const DictAttr& hints) {
   std::string out = "<";
   for (const auto& [arch, values] : sorted_entries(hints)) {
     if (out.size() > 1) out += ", ";
-    out += arch + " = {";
+    out += key_text(arch) + " = {";
     const DictAttr* inner = values.as<DictAttr>();
     bool first = true;
     if (inner) {
       for (const auto& [key, value] : sorted_entries(*inner)) {
-        out += concat(first ? "" : ", ", key, " = ", hint_value_text(value));
+        out += concat(first ? "" : ", ", key_text(key), " = ", hint_value_text(value));
         first = false;
       }
     }
@@ -295,7 +374,7 @@ std::string attribute_text(AttrKind kind, const Attribute& attr) {
     case AttrKind::I32:
     case AttrKind::I64: return std::to_string(attr.as<IntAttr>()->value);
     case AttrKind::String: return quoted_text(*attr.as<std::string>());
-    case AttrKind::Symbol: return "@" + *attr.as<std::string>();
+    case AttrKind::Symbol: return symbol_text(*attr.as<std::string>());
     case AttrKind::Dense: return dense_text(*attr.as<DenseAttr>());
     case AttrKind::Dict: return hints_text(*attr.as<DictAttr>());
     case AttrKind::Tagged: return predicate_text(attr);

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "tessera/ir/types.hpp"
@@ -19,5 +20,13 @@ struct TypeData {
   std::vector<Type> inputs{}, results{};
   bool operator==(const TypeData&) const = default;
 };
+
+/// The element of that name or bytecode tag.
+std::optional<Elem> find_element(std::string_view text);
+std::optional<Elem> find_element_tag(std::uint64_t tag);
+/// "partition_view", "strided_view", "gather_scatter_view".
+const char* view_name(TypeKind);
+std::optional<PaddingValue> find_padding(std::string_view text);
+std::optional<PaddingValue> find_padding_number(std::uint64_t number);
 
 }  // namespace tessera::ir

@@ -82,6 +82,34 @@ Elem elem_of(ElementType type) {
 const ElemInfo& info(Elem e) { return kElements[static_cast<std::size_t>(e)]; }
 const char* text(PaddingValue v) { return kPaddingNames[static_cast<std::size_t>(v)]; }
 
+std::optional<Elem> find_element(std::string_view text) {
+  for (std::size_t i = 0; i < kNumElements; ++i)
+    if (text == kElements[i].text) return static_cast<Elem>(i);
+  return std::nullopt;
+}
+std::optional<Elem> find_element_tag(std::uint64_t tag) {
+  for (std::size_t i = 0; i < kNumElements; ++i)
+    if (tag == kElements[i].tag) return static_cast<Elem>(i);
+  return std::nullopt;
+}
+std::optional<PaddingValue> find_padding(std::string_view text) {
+  for (std::size_t i = 0; i < std::size(kPaddingNames); ++i)
+    if (text == kPaddingNames[i]) return static_cast<PaddingValue>(i);
+  return std::nullopt;
+}
+std::optional<PaddingValue> find_padding_number(std::uint64_t number) {
+  if (number >= std::size(kPaddingNames)) return std::nullopt;
+  return static_cast<PaddingValue>(number);
+}
+const char* view_name(TypeKind kind) {
+  switch (kind) {
+    case TypeKind::PartitionView: return "partition_view";
+    case TypeKind::StridedView: return "strided_view";
+    case TypeKind::GatherScatterView: return "gather_scatter_view";
+    default: throw InternalError("requested the name of a view of another type");
+  }
+}
+
 /// The process-wide table. Never destroyed: handles held by other statics stay valid during exit.
 struct TypeInterner {
   static TypeInterner& get() {
@@ -301,10 +329,7 @@ void append_dim_map(std::string& out, const TypeData& d) {
 }
 
 std::string view_text(const TypeData& d) {
-  std::string out = d.kind == TypeKind::PartitionView ? "partition_view"
-                    : d.kind == TypeKind::StridedView ? "strided_view"
-                                                      : "gather_scatter_view";
-  out += concat("<tile=(", join(d.tile, "x"), ")");
+  std::string out = concat(view_name(d.kind), "<tile=(", join(d.tile, "x"), ")");
   if (d.kind == TypeKind::StridedView) out += concat(", traversal_strides=[", join(d.traversal, ","), "]");
   append_view_tail(out, d);
   if (d.kind == TypeKind::GatherScatterView)

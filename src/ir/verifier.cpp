@@ -44,36 +44,36 @@ class ModuleVerifier {
   }
 
  private:
-  void symbol(const std::string& name, const SourceLocation& where) {
-    if (name.empty()) check_.fail_at(where, "a function or global has no name");
-    if (!symbols_.insert(name).second) check_.fail_at(where, "@", name, " is defined twice");
+  template <class Subject>
+  void symbol(const Subject& subject) {
+    if (subject.name.empty()) check_.fail(subject, "a function or global has no name");
+    if (!symbols_.insert(subject.name).second) check_.fail(subject, "@", subject.name, " is defined twice");
   }
 
   void global(const Global& g) {
-    symbol(g.name, {});
+    symbol(g);
     if (std::string p = dense_problem(g.value); !p.empty()) {
-      check_.fail_at({}, "global @", g.name, ": ", p);
+      check_.fail(g, "global @", g.name, ": ", p);
     } else if (g.value.type.rank() != 1) {
-      check_.fail_at({}, "global @", g.name, ": expected a tile of one axis, found ", g.value.type.str());
+      check_.fail(g, "global @", g.name, ": expected a tile of one axis, found ", g.value.type.str());
     }
     if (g.alignment < 0 || (g.alignment & (g.alignment - 1)) != 0)
-      check_.fail_at({}, "global @", g.name, ": expected an alignment that is a power of two or 0, found ",
-                     g.alignment);
+      check_.fail(g, "global @", g.name, ": expected an alignment that is a power of two or 0, found ", g.alignment);
   }
 
   void function(const Function& f) {
-    symbol(f.name, f.loc);
-    if (std::string p = hints_problem(f.hints, nullptr); !p.empty()) check_.fail_at(f.loc, "entry @", f.name, ": ", p);
+    symbol(f);
+    if (std::string p = hints_problem(f.hints, nullptr); !p.empty()) check_.fail(f, "entry @", f.name, ": ", p);
     visible_.clear();
     for (std::size_t i = 0; i < f.body().num_args(); ++i) {
       Type t = f.body().arg(i).type();
       std::string problem = type_problem(t);
       if (problem.empty() && (!t.is_tile() || t.rank() != 0))
         problem = concat("expected a scalar tile, found ", t.str());
-      if (!problem.empty()) check_.fail_at(f.loc, "entry @", f.name, ": argument ", i, ": ", problem);
+      if (!problem.empty()) check_.fail(f, "entry @", f.name, ": argument ", i, ": ", problem);
     }
     if (!f.body().terminator())
-      check_.fail_at(f.loc, "entry @", f.name, ": expected a body that ends with return");
+      check_.fail(f, "entry @", f.name, ": expected a body that ends with return");
     else if (f.body().terminator()->op() != Op::Return)
       check_.fail(*f.body().terminator(), "expected return at the end of entry @", f.name);
     block(f.body());

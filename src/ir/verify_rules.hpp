@@ -20,8 +20,13 @@ class Checker {
     return false;
   }
   template <class... Parts>
-  bool fail_at(const SourceLocation& where, const Parts&... parts) {
-    found_.push_back({nullptr, where, concat(parts...)});
+  bool fail(const Function& f, const Parts&... parts) {
+    found_.push_back({nullptr, f.loc, concat(parts...), &f});
+    return false;
+  }
+  template <class... Parts>
+  bool fail(const Global& g, const Parts&... parts) {
+    found_.push_back({nullptr, {}, concat(parts...), nullptr, &g});
     return false;
   }
   std::size_t count() const { return found_.size(); }

@@ -45,7 +45,7 @@ class Scan {
   explicit Scan(Operation& scan)
       : b(Builder::before(&scan)),
         axis(static_cast<std::size_t>(scan.int_attr(AttrName::dim))),
-        backward(*scan.attr(AttrName::reverse)->as<bool>()),
+        backward(scan.bool_attr(AttrName::reverse)),
         op_(scan) {
     b.loc = scan.loc;
     const auto extents = scan.operand(0).type().shape();

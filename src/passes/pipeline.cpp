@@ -62,6 +62,8 @@ constexpr auto kInfos = [] {
 }();
 
 bool applies(const Row& row, const Run& r) {
+  const auto& only = r.work.only;
+  if (!only.empty() && std::ranges::find(only, row.info.name) == only.end()) return false;
   if (row.on && !(r.tuning.*row.on)) return false;
   switch (row.info.when) {
     case When::Always: return true;
@@ -81,6 +83,13 @@ void verify_after(const PassInfo& pass, const ir::Function& f, const ir::Module&
   throw InternalError(concat("the pass ", pass.name, " made kernel ", f.name, " invalid: ", found.front().message,
                              others, ". This is a bug of Tessera; TESSERA_DUMP=after:all writes what each pass makes."),
                       found.front().where);
+}
+
+void expect_pass(std::string_view name) {
+  if (find_pass(name)) return;
+  std::string names;
+  for (const PassInfo& p : kInfos) names += concat(names.empty() ? "" : ", ", p.name);
+  throw CompileError(concat("there is no pass ", name, "; expected one of ", names));
 }
 
 }  // namespace
@@ -138,11 +147,8 @@ Passed run_rows(std::span<const Row> rows, ir::Module& module, const Target& tar
 }
 
 Passed run_passes(ir::Module& module, const Target& target, const Tuning* tuning, const Work& work) {
-  if (!work.stop_after.empty() && !find_pass(work.stop_after)) {
-    std::string names;
-    for (const PassInfo& p : kInfos) names += concat(names.empty() ? "" : ", ", p.name);
-    throw CompileError(concat("there is no pass ", std::string(work.stop_after), "; expected one of ", names));
-  }
+  if (!work.stop_after.empty()) expect_pass(work.stop_after);
+  for (const std::string& name : work.only) expect_pass(name);
   return run_rows(kRows, module, target, tuning ? *tuning : Tuning{}, work);
 }
 

@@ -37,7 +37,8 @@ bool divides_number(const Operation& op) {
   return (op.op() == Op::DivI || op.op() == Op::RemI) && op.result().type().rank() == 0 &&
          op.result().type().elem() == ir::Elem::I32 && !constant_int(op.operand(1)) &&
          op.enum_attr<ir::Signedness>(AttrName::signedness) == ir::Signedness::Unsigned &&
-         (op.op() == Op::RemI || op.enum_attr<ir::Rounding>(AttrName::rounding) == ir::Rounding::Zero);
+         (op.op() == Op::RemI ||
+          op.enum_attr<ir::Rounding>(AttrName::rounding, ir::Rounding::Zero) == ir::Rounding::Zero);
 }
 
 class GridRewrite {

@@ -9,10 +9,13 @@ CPU: no GPU is needed). Then every *.tilebc in FOLDER is assembled for every GPU
 What a GPU lacks follows from the kernel's IR (NEEDS): such a kernel must be rejected there, is reported apart and is no failure. If it is
 accepted after all, the table is wrong, and that is a failure.
 
+With --fixed-points PROGRAM (tests/ir/fixed_points_main.cpp) every kernel's text and bytecode are also read and written again, which must give the same; that needs no
+assembler.
+
 With --in-turn each kernel is assembled for one of the GPUs, another one every day, so that each has been tried after as many days as
 there are GPUs; with --share N an N-th of the kernels takes part on one day, so that it takes N times as many days. CI does that;
 scripts/long-tests.sh assembles every kernel for all of them.
-Exit codes: 0 all accepted, 1 a kernel was rejected or there are too few, 77 there is no assembler (1 if TESSERA_REQUIRE_TILEIRAS is
+Exit codes: 0 all accepted, 1 a kernel was rejected or is not read as it was written, or there are too few, 77 there is no assembler (1 if TESSERA_REQUIRE_TILEIRAS is
 set).
 """
 
@@ -125,8 +128,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=math.inf, help="kernels that are left after that time are counted")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fewer kernels than this is a failure")
+    parser.add_argument("--fixed-points", type=pathlib.Path, metavar="PROGRAM", help="reads text and bytecode of all kernels")
     options = parser.parse_args()
-    assembler = find_assembler()
     options.dumps.mkdir(parents=True, exist_ok=True)
     for old in [*options.dumps.glob("*.tilebc"), *options.dumps.glob("*.tileir")]:
         old.unlink()
@@ -135,6 +138,9 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(lambda program: run_program(program, options.dumps, deadline), programs))
     files = sorted(options.dumps.glob("*.tilebc"))
+    if options.fixed_points and subprocess.run([options.fixed_points, options.dumps]).returncode != 0:
+        return 1
+    assembler = find_assembler()
     release = subprocess.run([assembler, "--version"], env=clean_environment(), capture_output=True, text=True)
     accepted = cache_folder() / "accepted" / "".join(c if c.isalnum() else "_" for c in release.stdout.split("V")[-1][:12])
     accepted.mkdir(parents=True, exist_ok=True)

@@ -29,12 +29,12 @@ foreach(target IN LISTS tessera_assembled)
   endif()
 endforeach()
 if(tessera_assembled_files)
-  add_custom_target(assembled_programs DEPENDS ${tessera_assembled})
+  add_custom_target(assembled_programs DEPENDS ${tessera_assembled} ir_fixed_points)
   list(JOIN tessera_assembled_files "\n" tessera_assembled_lines)
   file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/assembled_programs.txt CONTENT "${tessera_assembled_lines}\n")
   add_test(NAME assemble.every_kernel
            COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/assemble_all.py --in-turn --share 4 --dumps ${PROJECT_BINARY_DIR}/assemble
-                   --programs ${PROJECT_BINARY_DIR}/assembled_programs.txt)
+                   --programs ${PROJECT_BINARY_DIR}/assembled_programs.txt --fixed-points $<TARGET_FILE:ir_fixed_points>)
   set_tests_properties(assemble.every_kernel PROPERTIES LABELS "assemble+tileiras" SKIP_RETURN_CODE 77 TIMEOUT 1500)
 endif()
 

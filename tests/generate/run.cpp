@@ -16,6 +16,7 @@
 #include "generate/reorder.hpp"
 #include "host/launch_grid.hpp"
 #include "host/variant.hpp"
+#include "ir/fixed_point.hpp"
 #include "jit/certified_claims.hpp"
 #include "passes/accepting.hpp"
 #include "tessera/analysis/facts.hpp"
@@ -226,9 +227,19 @@ struct Runner::Impl {
     } else {
       optimize(r, *module, made);
     }
-    made.program = cpu::Program::compile(*module);
+    made.program = cpu::Program::compile(*read_back(*module));
     r.made.push_back(std::move(made));
     return r.made.back();
+  }
+
+  /// The module as it is read from its text or from its bytecode, both of which are fixed points: what runs has passed
+  /// through them.
+  std::unique_ptr<ir::Module> read_back(const ir::Module& module) const {
+    std::string problem = ir::testing::text_problem(module);
+    if (problem.empty()) problem = ir::testing::bytecode_problem(module);
+    if (!problem.empty()) throw std::runtime_error(problem);
+    if (program->seed % 2 == 0) return ir::parse(ir::print(module, {true}));
+    return ir::read_bytecode(ir::write_bytecode(module)).module;
   }
 
   void optimize(const Recorded& r, ir::Module& module, Made& made) {
@@ -316,7 +327,7 @@ struct Runner::Impl {
     ir::verify_or_throw(*r.trace.module);
     r.facts.emplace(
         analysis::Facts::analyze(*r.trace.module, detail::launch_contract(infos, wide, r.trace.same_extents)));
-    r.as_is = cpu::Program::compile(*r.trace.module);
+    r.as_is = cpu::Program::compile(*read_back(*r.trace.module));
     recorded.push_back(std::move(r));
     return recorded.back();
   }

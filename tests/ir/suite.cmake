@@ -16,3 +16,8 @@ if(tessera_golden_python)
                    ${CMAKE_CURRENT_LIST_DIR}/golden/text.txt)
   set_tests_properties(ir.golden_is_current ir.text_is_current PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endif()
+
+# Reads the kernels that tests/assemble collects.
+add_executable(ir_fixed_points ${CMAKE_CURRENT_LIST_DIR}/fixed_points_main.cpp)
+target_link_libraries(ir_fixed_points PRIVATE tessera_flags tessera_ir)
+target_include_directories(ir_fixed_points PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)

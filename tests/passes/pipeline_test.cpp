@@ -83,6 +83,25 @@ TEST(Pipeline, ARowThatDoesNotRunStopsAsWell) {
   EXPECT_EQ(ir::print(*until), ir::print(*before));
 }
 
+TEST(Pipeline, OnlyNamedPassesRunInTheOrderOfTheTable) {
+  class Names final : public PassObserver {
+   public:
+    void ran(const PassInfo& pass, int, const ir::Module&) override { names.emplace_back(pass.name); }
+    std::vector<std::string> names;
+  };
+  const auto module = softmax();
+  const std::vector<std::string> only = {"choose_hints", "clean_up", "watch_writes"};  // the last is for checked mode
+  Names observer;
+  Work work;
+  work.only = only;
+  work.observer = &observer;
+  run_passes(*module, kHopper, nullptr, work);
+  EXPECT_EQ(observer.names, (std::vector<std::string>{"clean_up", "choose_hints"}));
+  const std::vector<std::string> unknown = {"clean_up", "tidy"};
+  work.only = unknown;
+  EXPECT_THROW(run_passes(*module, kHopper, nullptr, work), CompileError);
+}
+
 TEST(Pipeline, AnUnknownPassIsRejectedWithTheKnownOnes) {
   const auto module = softmax();
   Work work;

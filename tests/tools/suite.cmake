@@ -31,6 +31,9 @@ set_tests_properties(tools.cache PROPERTIES LABELS tools PASS_REGULAR_EXPRESSION
 add_test(NAME tools.explain COMMAND tessera_command explain --kernel saxpy -- $<TARGET_FILE:example_03_saxpy>)
 set_tests_properties(tools.explain PROPERTIES LABELS "tools+tileiras"
                      PASS_REGULAR_EXPRESSION "kernel saxpy for sm_90.*predicates.*accesses.*03_saxpy.cpp.*load.*16 bytes at a time.*hints: warps")
+add_test(NAME tools.ir_files COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/ir_files.py $<TARGET_FILE:tessera_command>
+         ${CMAKE_CURRENT_BINARY_DIR}/ir_files)
+set_tests_properties(tools.ir_files PROPERTIES LABELS tools)
 add_test(NAME tools.explain_passes COMMAND tessera_command explain --passes)
 set_tests_properties(tools.explain_passes PROPERTIES LABELS tools
                      PASS_REGULAR_EXPRESSION " apply_claims .* clean_up .* split_loops .*off with TESSERA_TUNING=split=0.* lower_checks ")

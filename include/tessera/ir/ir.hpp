@@ -3,5 +3,6 @@
 #pragma once
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/ir/operation.hpp"
+#include "tessera/ir/parser.hpp"
 #include "tessera/ir/printer.hpp"
 #include "tessera/ir/verifier.hpp"

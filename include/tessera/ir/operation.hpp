@@ -84,6 +84,8 @@ class Operation {
     auto* a = attr(n);
     return a ? a->as_enum<E>() : fallback;
   }
+  /// The value of an attribute of kind bool; where it is absent, what its row implies.
+  bool bool_attr(AttrName) const;
   std::int64_t int_attr(AttrName n) const { return attr(n)->as<IntAttr>()->value; }
 
   std::size_t num_regions() const { return regions_.size(); }

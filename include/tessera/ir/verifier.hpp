@@ -10,7 +10,9 @@ namespace tessera::ir {
 struct Diagnostic {
   const Operation* op = nullptr;  ///< null: the function or module as a whole
   SourceLocation where;
-  std::string message;  ///< expected and found
+  std::string message;                 ///< expected and found
+  const Function* function = nullptr;  ///< if `op` is null: the function that it is about
+  const Global* global = nullptr;      ///< likewise
 };
 /// All violations, in program order; empty if the module is well formed.
 std::vector<Diagnostic> verify(const Module&);

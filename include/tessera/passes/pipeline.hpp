@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -59,9 +60,10 @@ struct Work {
   const Certifier* certifier = nullptr;                         ///< for the claims of passes; null: none is used
   bool checked = false;                                         ///< checked mode on a GPU, instead of claims
   std::span<const WatchedTensor> watched = {};                  ///< of checked mode
-  bool lower = false;                ///< the module is for code generation: checks are lowered
-  std::string_view stop_after = {};  ///< name of the last pass that may run; empty: all
-  PassObserver* observer = nullptr;  ///< may be null
+  bool lower = false;                      ///< the module is for code generation: checks are lowered
+  std::string_view stop_after = {};        ///< name of the last pass that may run; empty: all
+  std::span<const std::string> only = {};  ///< names of the passes that may run; empty: all
+  PassObserver* observer = nullptr;        ///< may be null
 };
 
 /// Result of run_passes.
@@ -74,7 +76,7 @@ struct Passed {
 
 /// Runs the passes on every entry of `module`. `tuning` null: defaults. With verify_passes() the module is verified
 /// after each pass; a violation is an InternalError that names the pass, the kernel and the operation. Throws
-/// CompileError if an override is out of range or no pass is called `stop_after`.
+/// CompileError if an override is out of range, or no pass is called `stop_after` or a name of `only`.
 Passed run_passes(ir::Module& module, const Target& target, const Tuning* tuning, const Work& work);
 
 /// True if TESSERA_VERIFY is 1, or not set in a build with assertions (without NDEBUG).

@@ -135,8 +135,7 @@ void Translator::reduce_by_primitive(const ir::Operation& op, const prims::Reduc
 
 void Translator::translate_scan(const ir::Operation& op) {
   const auto axis = static_cast<std::size_t>(op.int_attr(ir::AttrName::dim));
-  const bool* flag = op.attr(ir::AttrName::reverse)->as<bool>();
-  const bool reverse = flag != nullptr && *flag;
+  const bool reverse = op.bool_attr(ir::AttrName::reverse);
   const ir::Operation* single = op.num_operands() == 1 ? single_operation(op.region(0)) : nullptr;
   if (const prims::Scan fn = single != nullptr ? prims::scan(*single) : prims::Scan{})
     return scan_by_primitive(op, fn, axis, reverse);

@@ -1,0 +1,10 @@
+// Limits of what is read, of text and of bytecode.
+#pragma once
+#include <cstddef>
+
+namespace tessera::ir {
+
+inline constexpr int kMostRegionDepth = 200;  ///< regions in each other
+inline constexpr std::size_t kMostAxes = 64;  ///< of a type
+
+}  // namespace tessera::ir

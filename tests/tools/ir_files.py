@@ -1,0 +1,112 @@
+"""`tessera opt` and `tessera verify`: text and bytecode in, text and bytecode out, passes, and errors with their places.
+
+usage: ir_files.py TESSERA FOLDER    FOLDER: for files
+"""
+import os
+import pathlib
+import subprocess
+import sys
+
+tessera, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+folder.mkdir(parents=True, exist_ok=True)
+
+PROGRAM = """entry @scale(%arg0: tile<ptr<f32>>, %arg1: tile<i32>) {
+  %cst_0_i32 = constant <i32: 0> : tile<i32>
+  %0 = addi %arg1, %cst_0_i32 : tile<i32>
+  %unused = muli %0, %0 : tile<i32>
+  %cst_2_f32 = constant <f32: 2.000000e+00> : tile<f32>
+  %bcast = reshape %arg0 : tile<ptr<f32>> -> tile<1xptr<f32>>
+  %ptrs = broadcast %bcast : tile<1xptr<f32>> -> tile<64xptr<f32>>
+  %iota = iota : tile<64xi32>
+  %at = offset %ptrs, %iota : tile<64xptr<f32>>, tile<64xi32> -> tile<64xptr<f32>>
+  %x, %t = load_ptr_tko weak %at : tile<64xptr<f32>> -> tile<64xf32>, token
+  %one = reshape %cst_2_f32 : tile<f32> -> tile<1xf32>
+  %two = broadcast %one : tile<1xf32> -> tile<64xf32>
+  %y = mulf %x, %two : tile<64xf32>
+  %done = store_ptr_tko weak %at, %y token=%t : tile<64xptr<f32>>, tile<64xf32> -> token
+  return
+} loc("scale.cpp":3:1)
+"""
+BROKEN = PROGRAM.replace("mulf %x, %two", "mulf %x, %tow").replace("%unused = muli", "%unused = mulj")
+
+
+def file_of(name, text):
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def run(*words):
+    return subprocess.run([tessera, *words], capture_output=True, text=True, env={**os.environ, "TESSERA_CACHE": "0"})
+
+
+def expect(condition, what, run):
+    if not condition:
+        sys.exit(f"{what}\nexit code {run.returncode}\n--- standard output\n{run.stdout}\n--- standard error\n{run.stderr}")
+
+
+scale = file_of("scale.tir", PROGRAM)
+plain = run("opt", "--passes", "none", scale)
+expect(plain.returncode == 0 and "mulf %result, %bcast_1" in plain.stdout and "loc(" not in plain.stdout, "the text as it is", plain)
+again = run("opt", "--passes", "none", file_of("again.tir", plain.stdout))
+expect(again.stdout == plain.stdout, "text that was printed is printed as it was", again)
+located = run("opt", "--passes", "none", "--locations", scale)
+expect('} loc("scale.cpp":3:1)' in located.stdout, "locations", located)
+
+# Text to bytecode to text.
+for version in ("13.1", "13.4"):
+    bytecode = str(folder / f"scale-{version}.tilebc")
+    written = run("opt", "--passes", "none", "--bytecode", version, "-o", bytecode, scale)
+    expect(written.returncode == 0 and pathlib.Path(bytecode).read_bytes()[:12] == b"\x7fTileIR\0\x0d" + bytes([int(version[3:]), 0, 0]),
+           "bytecode of that version", written)
+    back = run("opt", "--passes", "none", bytecode)
+    expect(back.stdout == plain.stdout, "the text of the bytecode", back)
+    checked = run("verify", bytecode)
+    expect(checked.stdout == f"{bytecode}: valid (bytecode {version}, needs 13.1; 1 function, 14 operations)\n", "what is in it", checked)
+
+# Passes.
+clean = run("opt", "--passes", "clean_up", scale)
+expect(clean.returncode == 0 and "muli" not in clean.stdout and "addi" not in clean.stdout and "optimization_hints" not in clean.stdout,
+       "one pass", clean)
+until = run("opt", "--until", "clean_up", scale)
+expect(until.stdout == clean.stdout, "the passes up to one", until)
+whole = run("opt", scale)
+expect(whole.returncode == 0 and "optimization_hints=<default = {num_worker_warps_per_cta" in whole.stdout, "the whole pipeline chooses hints", whole)
+other = run("opt", "--target", "sm_100", scale)
+expect(other.returncode == 0 and "optimization_hints=<" in other.stdout, "another GPU", other)
+cpu = run("opt", "--target", "cpu", scale)
+expect(cpu.returncode == 0 and "optimization_hints" not in cpu.stdout and "muli" not in cpu.stdout, "the CPU", cpu)
+valid = run("verify", file_of("whole.tir", whole.stdout), file_of("clean.tir", clean.stdout))
+expect(valid.returncode == 0 and valid.stdout.count(": valid (text, needs 13.") == 2, "what passes make is valid", valid)
+
+# Errors.
+broken = file_of("broken.tir", BROKEN)
+bad = run("verify", broken, scale)
+expect(bad.returncode == 1 and bad.stderr == f"{broken}:4:13: expected an operation, found `mulj`\n"
+       f"{broken}:13:17: expected a value that is defined before its use, found %tow\n" and "scale.tir: valid" in bad.stdout,
+       "all problems with their places", bad)
+bad = run("opt", broken)
+expect(bad.returncode == 1 and bad.stdout == "" and ":4:13: expected an operation" in bad.stderr and ":13:17:" in bad.stderr,
+       "an invalid file is not optimized", bad)
+cut = folder / "cut.tilebc"
+cut.write_bytes((folder / "scale-13.4.tilebc").read_bytes()[:-20])
+bad = run("verify", str(cut))
+expect(bad.returncode == 1 and f"{cut}, byte " in bad.stderr and "expected" in bad.stderr, "cut bytecode", bad)
+invalid = file_of("invalid.tir", PROGRAM.replace("tile<64xi32>\n  %at", "tile<64xi64>\n  %at").replace("64xptr<f32>>, tile<64xi32>", "64xptr<f32>>, tile<64xi64>")
+                  .replace("  return\n", ""))
+bad = run("verify", invalid)
+expect(bad.returncode == 1 and f"{invalid}:1:1: entry @scale: expected a body that ends with return\n" == bad.stderr, "the verifier", bad)
+for words, message in [
+    (["opt", "--passes", "tidy", scale], "there is no pass tidy"),
+    (["opt", "--until", "apply_claims", scale], "the pass apply_claims needs what only a launch knows"),
+    (["opt", "--target", "sm_75", scale], "--target takes a GPU such as sm_90, or cpu, found sm_75"),
+    (["opt", "--bytecode", "13.9", "-o", "x", scale], "--bytecode takes a version from 13.1 to 13.4, found 13.9"),
+    (["opt", "--bytecode", "13.4", scale], "--bytecode needs -o FILE"),
+    (["opt", "--passes", "fold", "--until", "clean_up", scale], "--passes or --until, not both"),
+    (["opt"], "expected one file of Tile IR, found 0"),
+    (["verify"], "expected files of Tile IR"),
+]:
+    bad = run(*words)
+    expect(bad.returncode == 2 and message in bad.stderr and "tessera " + words[0] in bad.stderr, message, bad)
+bad = run("verify", str(folder / "missing.tir"))
+expect(bad.returncode == 1 and "cannot open" in bad.stderr, "a file that is not there", bad)

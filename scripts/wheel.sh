@@ -8,6 +8,7 @@
 #   --mib N          fails if the wheel is larger (default: 10)
 #   --jobs N         compiles at a time (default: the processors, as memory allows)
 #   --no-mortar      leaves Mortar and its command out
+#   --no-torch       leaves the operators of PyTorch out, and does without PyTorch
 #   --help           this text
 #
 # It builds in build/wheel. What the programs need of the C library is read from them and becomes the tag of the platform
@@ -17,7 +18,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
 
-out=build/wheels glibc=2.34 mib=10 jobs='' mortar=ON
+out=build/wheels glibc=2.34 mib=10 jobs='' mortar=ON torch=ON
 while [ $# -gt 0 ]; do
   case $1 in
     --out) out=${2:?--out needs a folder}; shift ;;
@@ -25,6 +26,7 @@ while [ $# -gt 0 ]; do
     --mib) mib=${2:?--mib needs a number}; shift ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift ;;
     --no-mortar) mortar=OFF ;;
+    --no-torch) torch=OFF ;;
     -h | --help) usage "$0"; exit 0 ;;
     *) die "unknown option $1; see scripts/wheel.sh --help" ;;
   esac
@@ -36,12 +38,17 @@ jobs=${jobs:-$(default_jobs)}
 mkdir -p "$out" build
 out=$(cd "$out" && pwd)
 
+[ $torch = OFF ] || get_torch
+torch_folder=NOTFOUND
+[ $torch = OFF ] || torch_folder=$(echo "${TESSERA_TORCH_PYTHON%/bin/python}"/lib/python3*/site-packages/torch)
+
 say "the wheel"
 work=build/wheel-tools
 [ -x $work/bin/pip ] || python3 -m venv $work
 $work/bin/pip -q install 'scikit-build-core>=0.10' wheel
 rm -rf build/wheel-made && mkdir build/wheel-made
 $work/bin/pip wheel ./python --no-build-isolation --no-deps -w build/wheel-made -C cmake.define.TESSERA_BUILD_MORTAR=$mortar \
+  -C cmake.define.TESSERA_PYTHON_NEEDS_TORCH=$torch -C cmake.define.TESSERA_TORCH_DIR="$torch_folder" \
   -C build.tool-args="-j$jobs" >build/wheel.log 2>&1 || { tail -n 20 build/wheel.log >&2; die "see build/wheel.log"; }
 made=$(ls build/wheel-made/*.whl)
 

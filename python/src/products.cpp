@@ -21,13 +21,13 @@ void linear(Call& c) {
 }
 
 constexpr Function kFunctions[] = {
-    row(Floats(), "matmul", "a, b", 2, 2, 0,
+    row(Floats(), "matmul", "a, b", 2, 2, "", {Extents::Product},
         []<class T>(Call& c) {
           const auto a = c.view<T, 2>(0), b = c.view<T, 2>(1);
           const std::array dims{c.tensor(0).dims[0], c.tensor(1).dims[1]};
           c.put(kernels::gemm(a, b, kernels::Fused<kernels::epilogues::Plain>{}, {}, kNowhere), dims);
         }),
-    row(Floats(), "linear", "x, w, bias", 2, 3, 0, []<class T>(Call& c) { linear<T>(c); })};
+    row(Floats(), "linear", "x, w, bias", 2, 3, "", {Extents::Linear}, []<class T>(Call& c) { linear<T>(c); })};
 
 }  // namespace
 

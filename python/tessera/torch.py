@@ -7,7 +7,7 @@ it is captured into a graph. An operator without a derivative raises a RuntimeEr
 from __future__ import annotations
 
 import os
-from typing import Any, Callable
+from typing import Any, Callable, cast
 
 import torch
 from torch import Tensor
@@ -27,12 +27,20 @@ def _load() -> None:
     release = tuple(int(part) for part in torch.__version__.split(".")[:2])
     if release < (2, 10):
         raise ImportError(f"tessera.torch needs PyTorch 2.10 or newer, found {torch.__version__}")
-    torch.ops.load_library(path)
+    load: Any = torch.ops.load_library
+    load(path)
+
+
+class _Operators:
+    """What torch.ops.tessera is to a type checker."""
+
+    def __getattr__(self, name: str) -> Callable[..., Tensor]:
+        raise AttributeError(name)
 
 
 _load()
-_ops: Any = torch.ops.tessera
-_aten: Any = torch.ops.aten
+_ops = cast(_Operators, torch.ops.tessera)
+_aten = cast(_Operators, torch.ops.aten)
 
 # Derivatives. The gradients are computed with PyTorch's functions, and those of products with the library's products. PyTorch
 # sums the gradient of an argument that was broadcast.
@@ -211,7 +219,8 @@ def tanh(x: Tensor) -> Tensor:
 
 
 def _binary(name: str, x: Tensor, y: Tensor | float) -> Tensor:
-    return getattr(_ops, name)(x, y) if isinstance(y, Tensor) else getattr(_ops, name + "_number")(x, y)
+    operator: Callable[..., Tensor] = getattr(_ops, name if isinstance(y, Tensor) else name + "_number")
+    return operator(x, y)
 
 
 def add(x: Tensor, y: Tensor | float) -> Tensor:
@@ -321,23 +330,27 @@ _NAMES = {torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", to
           torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 
 
-def _named(operator: str, dtype: torch.dtype) -> Any:
+def _named(operator: str, dtype: torch.dtype) -> Callable[..., Any]:
     name = f"{operator}_{_NAMES.get(dtype, dtype)}"
     if not hasattr(_ops, name):
         raise ValueError(f"{operator}: dtype is {dtype}, which it does not make")
-    return getattr(_ops, name)
+    found: Callable[..., Any] = getattr(_ops, name)
+    return found
 
 
 def convert(x: Tensor, dtype: torch.dtype) -> Tensor:
     """x.to(dtype) for floating-point types of 16 bits and more."""
-    return _named("convert", dtype)(x)
+    made: Tensor = _named("convert", dtype)(x)
+    return made
 
 
 def quantize_rows(x: Tensor, dtype: torch.dtype = torch.int8) -> tuple[Tensor, Tensor]:
     """(q, scale) with x = q * scale[row]; dtype is torch.int8, float8_e4m3fn or float8_e5m2."""
-    return _named("quantize_rows", dtype)(x)
+    made: tuple[Tensor, Tensor] = _named("quantize_rows", dtype)(x)
+    return made
 
 
 def dequantize_rows(q: Tensor, scale: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """q * scale[row] with elements of dtype."""
-    return _named("dequantize_rows", dtype)(q, scale)
+    made: Tensor = _named("dequantize_rows", dtype)(q, scale)
+    return made

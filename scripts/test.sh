@@ -178,12 +178,13 @@ get_nvidia_packages() {
   export TESSERA_TILEIRAS TESSERA_PYTHON="$venv/bin/python" TESSERA_REQUIRE_TILEIRAS=1
 }
 
-# What the texts of Mortar are compared with, into the same environment; of dashscope only the vocabulary of Qwen is used.
+# A checker of Python's types, and what the texts of Mortar are compared with, into the same environment; of dashscope only the
+# vocabulary of Qwen is used.
 get_text_packages() {
   local python=$TESSERA_PYTHON vocabulary=dashscope==2.0.2
-  local pins=(tokenizers==0.23.3 jinja2==3.1.6 llguidance==1.9.1 openai==3.57.0 anthropic==2.14.0 schemathesis==4.32.5)
+  local pins=(mypy==2.4.1 tokenizers==0.23.3 jinja2==3.1.6 llguidance==1.9.1 openai==3.57.0 anthropic==2.14.0 schemathesis==4.32.5)
   local done_file=${TESSERA_PYTHON%/bin/python}/text-pins
-  say "what Mortar is compared with, Qwen's vocabulary, and clients of the server from PyPI (${pins[*]} $vocabulary)"
+  say "a checker of types, what Mortar is compared with, Qwen's vocabulary, and clients of the server from PyPI (${pins[*]} $vocabulary)"
   # With this setting, tests that need the clients fail instead of being skipped.
   export MORTAR_REQUIRE_CLIENTS=1
   [ "$(cat "$done_file" 2>/dev/null)" != "${pins[*]} $vocabulary" ] || return 0

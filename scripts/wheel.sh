@@ -55,7 +55,7 @@ made=$(ls build/wheel-made/*.whl)
 say "what it needs"
 rm -rf build/wheel-try && mkdir build/wheel-try
 python3 -m zipfile -e "$made" build/wheel-try/files
-programs=(build/wheel-try/files/tessera/libtessera_python.so build/wheel-try/files/tessera/bin/*)
+programs=(build/wheel-try/files/tessera/*.so build/wheel-try/files/tessera/bin/*)
 scripts/packaging/needs.py --limit "GLIBC_$glibc" "${programs[@]}" ||
   die "the wheel would need more than glibc $glibc: build on an older system (docs/packaging.md), or pass --glibc"
 needed=$(scripts/packaging/needs.py --glibc "${programs[@]}")
@@ -72,7 +72,12 @@ for check in '' TESSERA_CHECK=1 MALLOC_PERTURB_=85; do
   (cd build/wheel-try && env TESSERA_DEVICE=cpu $check venv/bin/python -B ../../tests/python/package_test.py | tail -n 2)
 done
 build/wheel-try/venv/bin/tessera --help >/dev/null
-[ $mortar = OFF ] || build/wheel-try/venv/bin/mortar --help >/dev/null
+if [ $mortar = ON ]; then
+  build/wheel-try/venv/bin/mortar generate tests/mortar/data/models/dense-tied --device cpu --prompt-ids 1,2,3 --greedy -n 4 >/dev/null
+  ! readelf -d build/wheel-try/files/tessera/libtessera_python.so | grep -q 'NEEDED.*libssl' || die "importing tessera would need OpenSSL"
+fi
+[ -f build/wheel-try/files/tessera/share/doc/libtessera-dev/AGENTS.md ] || die "the wheel has no AGENTS.md"
+[ $torch = OFF ] || TESSERA_DEVICE=cpu "$TESSERA_TORCH_PYTHON" -B tests/python/operators_test.py build/wheel-try/files | tail -n 1
 cmake -S tests/consumer/find_package -B build/wheel-try/consumer -G Ninja \
   -DCMAKE_PREFIX_PATH="$(build/wheel-try/venv/bin/python -c 'import tessera; print(tessera.cmake_dir())')" >build/wheel.log
 ninja -C build/wheel-try/consumer >>build/wheel.log

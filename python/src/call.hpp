@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "function.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/host/borrow.hpp"
 #include "tessera/host/dlpack.hpp"
 #include "tessera/host/op.hpp"
-#include "function.hpp"
 
 namespace tessera::python {
 
@@ -110,8 +110,8 @@ class Call {
     std::copy_n(r.strides.begin(), R, l.strides.begin());
     return detail::Reach::make<View<T, R>>(std::move(l));
   }
-  /// On the CPU the work has ended when this returns; on a GPU it has been enqueued. Nothing waits on a guest stream: its
-  /// work on the CPU has ended when it has been enqueued.
+  /// On the CPU the work has ended when this returns; on a GPU it has been enqueued. Nothing waits on a guest stream:
+  /// its work on the CPU has ended when it has been enqueued.
   template <class X>
   X run(Op<X>&& op) const {
     if (!guest_ && stream_.device().kind() == DeviceKind::Cpu) return std::move(op).sync(stream_, kNowhere);

@@ -1,5 +1,5 @@
-// The functions of the package, as tables: what each takes and makes, and what runs it. Python's calls (capi.cpp) and the
-// operators of PyTorch (torch_calls.cpp) read the same rows.
+// The functions of the package, as tables: what each takes and makes, and what runs it. Python's calls (capi.cpp) and
+// the operators of PyTorch (guest_calls.cpp) read the same rows.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -39,10 +39,10 @@ constexpr Made made_of(Extents extents) {
 /// A function that Python can call: one row of a table.
 struct Function {
   const char* name;
-  const char* parameters;                 ///< names of its tensors, with commas between
-  int least_tensors, most_tensors;        ///< how many of them a call passes
-  const char* numbers;                    ///< its numbers as PyTorch's schemas have them: "float eps=1e-6, bool causal=False"
-  Made made;                              ///< its results
+  const char* parameters;           ///< names of its tensors, with commas between
+  int least_tensors, most_tensors;  ///< how many of them a call passes
+  const char* numbers;              ///< its numbers as PyTorch's schemas have them: "float eps=1e-6, bool causal=False"
+  Made made;                        ///< its results
   std::span<const ElementType> elements;  ///< what the first tensor may hold
   void (*run)(Call&);
 };

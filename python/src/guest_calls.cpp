@@ -27,7 +27,8 @@ class HostMemory final : public runtime::GuestMemory {
   GuestMemory::Block allocate(Device device, std::size_t bytes) override {
     void* block = nullptr;
     const char* why = "";
-    void* const memory = host_->allocate(device.kind() == DeviceKind::Cpu ? kGuestCpu : device.ordinal(), bytes, &block, &why);
+    void* const memory =
+        host_->allocate(device.kind() == DeviceKind::Cpu ? kGuestCpu : device.ordinal(), bytes, &block, &why);
     if (memory == nullptr) throw DeviceError(why, kNowhere);
     return {memory, std::make_shared<python::Block>(host_, block)};
   }
@@ -71,14 +72,17 @@ void run(const GuestCall& g) {
   for (const std::unique_ptr<Array>& made : c.results()) {
     const Region& r = made->region;
     const auto owner = std::static_pointer_cast<Block>(detail::guest_owner(r.storage, kNowhere));
-    GuestResult result{owner->block, made->offset * static_cast<std::int64_t>(size_of(r.element)), r.rank, r.element, {}, {}};
+    GuestResult result{
+        owner->block, made->offset * static_cast<std::int64_t>(size_of(r.element)), r.rank, r.element, {}, {}};
     std::copy_n(r.dims.begin(), r.rank, result.dims.begin());
     std::copy_n(r.strides.begin(), r.rank, result.strides.begin());
     g.take(g.context, &result);
   }
 }
 
-int call(const GuestCall* g) { return guarded([&] { run(*g); }) ? 0 : 1; }
+int call(const GuestCall* g) {
+  return guarded([&] { run(*g); }) ? 0 : 1;
+}
 
 }  // namespace
 
@@ -86,6 +90,7 @@ int call(const GuestCall* g) { return guarded([&] { run(*g); }) ? 0 : 1; }
 
 TESSERA_PYTHON const tessera::python::GuestTable* tessera_py_guest_table() {
   using namespace tessera::python;
-  static const GuestTable table{all_functions().data(), static_cast<int>(all_functions().size()), call, [] { return last_error().text.c_str(); }};
+  static const GuestTable table{all_functions().data(), static_cast<int>(all_functions().size()), call,
+                                [] { return last_error().text.c_str(); }};
   return &table;
 }

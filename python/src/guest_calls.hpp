@@ -1,6 +1,6 @@
-// What libtessera_torch.so calls of libtessera_python.so: the functions of the tables inside operators of PyTorch, on its
-// stream and in its memory (tessera/runtime/guest.hpp). Both are of one build, so the structures need no versions; the
-// functions are plain C ones, because the classes of the C++ library are not visible outside either.
+// What libtessera_torch.so calls of libtessera_python.so: the functions of the tables inside operators of PyTorch, on
+// its stream and in its memory (tessera/runtime/guest.hpp). Both are of one build, so the structures need no versions;
+// the functions are plain C ones, because the classes of the C++ library are not visible outside either.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -7,12 +7,12 @@ it is captured into a graph. An operator without a derivative raises a RuntimeEr
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, cast
+from typing import Any, Callable, Literal, cast
 
 import torch
 from torch import Tensor
 
-from . import _folder
+from . import _folder, _linear_name
 
 __all__ = ["add", "attention", "convert", "dequantize_rows", "div", "exp", "gelu", "gelu_mul", "layer_norm",
            "linear", "log_softmax", "matmul", "maximum", "minimum", "mul", "quantize_rows", "relu", "rms_norm",
@@ -135,6 +135,12 @@ _DERIVATIVES: dict[str, Callable[..., Any]] = {
     "transpose": lambda g, x, y: g.t(),
     "matmul": lambda g, a, b, y: (lambda: _ops.matmul(g, b.t()), lambda: _ops.matmul(a.t(), g)),
     "linear": lambda g, x, w, bias, y: _linear(g, x, w),
+    "linear_relu": lambda g, x, w, bias, y: _linear(_aten.threshold_backward(g, y, 0), x, w),
+    "linear_silu": lambda g, x, w, bias, y: _linear(_aten.silu_backward(g, _ops.linear(x, w, bias)), x, w),
+    "linear_gelu": lambda g, x, w, bias, y: _linear(_aten.gelu_backward(g, _ops.linear(x, w, bias)), x, w),
+    "linear_gelu_tanh": lambda g, x, w, bias, y: _linear(
+        _aten.gelu_backward(g, _ops.linear(x, w, bias), approximate="tanh"), x, w),
+    "linear_add": lambda g, x, w, residual, y: (*_linear(g, x, w)[:2], g),
     **{f"convert_{name}": lambda g, x, y: g.to(x.dtype) for name in ("f64", "f32", "bf16", "f16")},
 }
 
@@ -298,9 +304,11 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     return _ops.matmul(a, b)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """torch.nn.functional.linear"""
-    return _ops.linear(x, weight, bias)
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, residual: Tensor | None = None,
+           activation: Literal["relu", "silu", "gelu", "gelu_tanh"] | None = None) -> Tensor:
+    """torch.nn.functional.linear; activation and residual as in tessera.linear."""
+    operator: Callable[..., Tensor] = getattr(_ops, _linear_name(bias, residual, activation))
+    return operator(x, weight, bias if residual is None else residual)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None, causal: bool = False, window: int = 0) -> Tensor:

@@ -1,6 +1,7 @@
 // The functions of the Python package as operators of PyTorch: torch.ops.tessera.<name>, for every row of the tables of
-// libtessera_python.so, which lies in the folder of this library and computes them. This library has PyTorch's side alone:
-// schemas, fake kernels, arguments and results, through the stable ABI. Derivatives are registered by tessera/torch.py.
+// libtessera_python.so, which lies in the folder of this library and computes them. This library has PyTorch's side
+// alone: schemas, fake kernels, arguments and results, through the stable ABI. Derivatives are registered by
+// tessera/torch.py.
 #include <dlfcn.h>
 
 #include <array>
@@ -29,8 +30,7 @@ const GuestTable& table() {
     const std::string other = path.substr(0, path.rfind('/') + 1) + "libtessera_python.so";
     void* const library = dlopen(other.c_str(), RTLD_NOW | RTLD_LOCAL);
     void* const function = library == nullptr ? nullptr : dlsym(library, kGuestTable);
-    if (function == nullptr)
-      throw DeviceError(concat(path, " needs the library beside it, ", other, ": ", dlerror()));
+    if (function == nullptr) throw DeviceError(concat(path, " needs the library beside it, ", other, ": ", dlerror()));
     return reinterpret_cast<const GuestTable* (*)()>(function)();
   }();
   return found;
@@ -43,7 +43,8 @@ bool is_optional(const Function& f, int i) { return i >= f.least_tensors; }
 std::string schema(const Function& f) {
   std::string text = concat(f.name, "(");
   for (int i = 0; i < f.most_tensors; ++i)
-    text += concat(i == 0 ? "" : ", ", is_optional(f, i) ? "Tensor? " : "Tensor ", parameter_name(f, i), is_optional(f, i) ? "=None" : "");
+    text += concat(i == 0 ? "" : ", ", is_optional(f, i) ? "Tensor? " : "Tensor ", parameter_name(f, i),
+                   is_optional(f, i) ? "=None" : "");
   if (count_of_numbers(f) > 0) text += concat(", ", f.numbers);
   return text + (f.made.extents == Extents::FirstAndScales ? ") -> (Tensor, Tensor)" : ") -> Tensor");
 }
@@ -94,8 +95,8 @@ ElementType element_of(const Function& f, int i, std::int32_t dtype) {
   if (pt::dtype_of(ElementType::name).code == dtype) return ElementType::name;
 #include "tessera/base/element_types.def"
   }
-  throw ShapeError(concat(argument_text(f, i), " has elements of ", pt::dtype_text(dtype), "; the operator takes ", allowed,
-                          ".\n  Convert it with .to(dtype)."));
+  throw ShapeError(concat(argument_text(f, i), " has elements of ", pt::dtype_text(dtype), "; the operator takes ",
+                          allowed, ".\n  Convert it with .to(dtype)."));
 }
 
 /// Element type and device of each tensor; all are on one device.
@@ -121,8 +122,9 @@ void* allocate(std::int32_t device, std::size_t bytes, void** block, const char*
     const auto size = static_cast<std::int64_t>(bytes);
     const std::int64_t one = 1;
     AtenTensorHandle made = nullptr;
-    pt::check(aoti_torch_empty_strided(1, &size, &one, aoti_torch_dtype_uint8(),
-                                       device == kGuestCpu ? aoti_torch_device_type_cpu() : aoti_torch_device_type_cuda(), device, &made),
+    pt::check(aoti_torch_empty_strided(
+                  1, &size, &one, aoti_torch_dtype_uint8(),
+                  device == kGuestCpu ? aoti_torch_device_type_cpu() : aoti_torch_device_type_cuda(), device, &made),
               "aoti_torch_empty_strided");
     auto owner = std::make_unique<Handle>(made);
     void* memory = nullptr;
@@ -152,8 +154,9 @@ struct Taken {
   static void take(void* context, const GuestResult* r) {
     auto& self = *static_cast<Taken*>(context);
     AtenTensorHandle made = nullptr;
-    const AOTITorchError result = aoti_torch__alloc_from_pool(static_cast<Handle*>(r->block)->get(), r->offset, pt::dtype_of(r->element).code,
-                                                              r->rank, r->dims.data(), r->strides.data(), &made);
+    const AOTITorchError result =
+        aoti_torch__alloc_from_pool(static_cast<Handle*>(r->block)->get(), r->offset, pt::dtype_of(r->element).code,
+                                    r->rank, r->dims.data(), r->strides.data(), &made);
     if (result != AOTI_TORCH_SUCCESS)
       self.error = "PyTorch's aoti_torch__alloc_from_pool failed; its message is above.";
     else if (self.count < self.made.size())
@@ -170,7 +173,12 @@ GuestTensor guest(pt::Argument& a, ElementType element) {
   }
   const void* data = nullptr;
   pt::check(torch_get_const_data_ptr(a.handle.get(), &data), "torch_get_const_data_ptr");
-  return {data, pt::extent_in_bytes(a, element), a.dims.data(), a.strides.data(), static_cast<std::int32_t>(a.dims.size()), element};
+  return {data,
+          pt::extent_in_bytes(a, element),
+          a.dims.data(),
+          a.strides.data(),
+          static_cast<std::int32_t>(a.dims.size()),
+          element};
 }
 
 /// For tensors of the CPU and of GPUs.
@@ -178,22 +186,36 @@ void run(const Function& f, StableIValue* stack) {
   Arguments a(f, stack);
   const auto elements = read_kinds(f, a);
   std::array<GuestTensor, kMostTensors> tensors{};
-  for (int i = 0; i < a.count; ++i) tensors[static_cast<std::size_t>(i)] = guest(a[i], elements[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < a.count; ++i)
+    tensors[static_cast<std::size_t>(i)] = guest(a[i], elements[static_cast<std::size_t>(i)]);
   const bool cpu = a[0].device_type == aoti_torch_device_type_cpu();
   const std::int32_t device = cpu ? kGuestCpu : a[0].device_index;
   Taken taken;
-  const GuestCall call{&f, tensors.data(), a.count, a.numbers.data(), count_of_numbers(f), device, cpu ? nullptr : current_stream(device), &kHost, Taken::take, &taken};
+  const GuestCall call{&f,
+                       tensors.data(),
+                       a.count,
+                       a.numbers.data(),
+                       count_of_numbers(f),
+                       device,
+                       cpu ? nullptr : current_stream(device),
+                       &kHost,
+                       Taken::take,
+                       &taken};
   if (table().call(&call) != 0) throw std::runtime_error(table().error_text());
   if (!taken.error.empty()) throw DeviceError(taken.error);
   for (std::size_t i = 0; i < taken.count; ++i) stack[i] = pt::boxed(taken.made[i].release());
 }
 
-Handle without_last(const pt::Argument& a, bool keep) { return pt::call_aten("aten::any", "dim", a.handle.copy(), std::int64_t{-1}, keep); }
+Handle without_last(const pt::Argument& a, bool keep) {
+  return pt::call_aten("aten::any", "dim", a.handle.copy(), std::int64_t{-1}, keep);
+}
 
 void expect_matrix(const Function& f, Arguments& a, int i) {
   std::int64_t rank = 0;
   pt::check(aoti_torch_get_dim(a[i].handle.get(), &rank), "aoti_torch_get_dim");
-  if (rank != 2) throw ShapeError(concat(argument_text(f, i), " has ", rank, rank == 1 ? " axis" : " axes", "; expected 2 axes.\n  Reshape it."));
+  if (rank != 2)
+    throw ShapeError(
+        concat(argument_text(f, i), " has ", rank, rank == 1 ? " axis" : " axes", "; expected 2 axes.\n  Reshape it."));
 }
 
 /// A tensor with the extents of the (first) result. Nothing reads a size, which may be a symbol.
@@ -211,7 +233,9 @@ Handle shaped(const Function& f, Arguments& a) {
     case Extents::Product:
       expect_matrix(f, a, 0), expect_matrix(f, a, 1);
       return pt::joined(pt::along(a[0].handle, 2, 0, 0, 2), pt::along(a[1].handle, 2, 1, 1, 2));
-    case Extents::Linear: expect_matrix(f, a, 1); return pt::joined(without_last(a[0], true), without_last(a[1], false));
+    case Extents::Linear:
+      expect_matrix(f, a, 1);
+      return pt::joined(without_last(a[0], true), without_last(a[1], false));
     case Extents::Transposed: expect_matrix(f, a, 0); return pt::call_aten("aten::t", "", a[0].handle.copy());
   }
   return a[0].handle.copy();
@@ -248,17 +272,20 @@ bool register_all() {
   static constexpr auto kRun = entry_points<run>(std::make_index_sequence<kMostFunctions>());
   static constexpr auto kFake = entry_points<fake>(std::make_index_sequence<kMostFunctions>());
   TorchLibraryHandle definitions = nullptr;  // kept as long as the process, as those below
-  pt::check(aoti_torch_library_init_fragment("tessera", __FILE__, __LINE__, &definitions), "aoti_torch_library_init_fragment");
+  pt::check(aoti_torch_library_init_fragment("tessera", __FILE__, __LINE__, &definitions),
+            "aoti_torch_library_init_fragment");
   const auto count = static_cast<std::size_t>(table().count);
   if (count > kMostFunctions) throw InternalError(concat("there are ", count, " functions, more than kMostFunctions"));
   for (std::size_t i = 0; i < count; ++i)
     pt::check(aoti_torch_library_def(definitions, schema(table().functions[i]).c_str()), "aoti_torch_library_def");
   for (const char* key : {"CPU", "CUDA", "Meta"}) {
     TorchLibraryHandle functions = nullptr;
-    pt::check(aoti_torch_library_init_impl("tessera", key, __FILE__, __LINE__, &functions), "aoti_torch_library_init_impl");
+    pt::check(aoti_torch_library_init_impl("tessera", key, __FILE__, __LINE__, &functions),
+              "aoti_torch_library_init_impl");
     const auto& all = std::string_view(key) == "Meta" ? kFake : kRun;
     for (std::size_t i = 0; i < count; ++i)
-      pt::check(torch_library_impl(functions, table().functions[i].name, all[i], TORCH_ABI_VERSION), "torch_library_impl");
+      pt::check(torch_library_impl(functions, table().functions[i].name, all[i], TORCH_ABI_VERSION),
+                "torch_library_impl");
   }
   return true;
 }

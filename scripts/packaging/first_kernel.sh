@@ -32,9 +32,9 @@ done
 command -v debootstrap >/dev/null || die "debootstrap is missing: apt-get install debootstrap"
 [ ! -e "$system" ] || die "$system is there already: remove it, or name another folder with --root"
 
-inside() { chroot "$system" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C DEBIAN_FRONTEND=noninteractive "$@"; }
+inside() { chroot "$system" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/srv LC_ALL=C DEBIAN_FRONTEND=noninteractive "$@"; }
 leave() {
-  for folder in /mnt/torch /proc; do ! mountpoint -q "$system$folder" || umount "$system$folder"; done
+  for folder in /srv/torch /proc; do ! mountpoint -q "$system$folder" || umount "$system$folder"; done
   rm -rf --one-file-system "$system"
 }
 trap leave EXIT
@@ -45,11 +45,11 @@ debootstrap --variant=minbase bookworm "$system" >build/first-kernel.log 2>&1 ||
 mount -t proc proc "$system/proc"
 inside apt-get -q update >>build/first-kernel.log
 inside apt-get -q install -y --no-install-recommends --download-only "${packages[@]}" >>build/first-kernel.log
-cp "$wheel" "$system/root/"
-mkdir -p "$system/root/app" "$system/mnt/torch"
-[ -z "$torch" ] || mount --bind "$torch" "$system/mnt/torch"
+cp "$wheel" "$system/srv/"
+mkdir -p "$system/srv/app" "$system/srv/torch"
+[ -z "$torch" ] || mount --bind "$torch" "$system/srv/torch"
 
-cat >"$system/root/app/CMakeLists.txt" <<'EOF'
+cat >"$system/srv/app/CMakeLists.txt" <<'EOF'
 cmake_minimum_required(VERSION 3.25)
 project(app LANGUAGES CXX)
 find_package(tessera 0.1 REQUIRED)
@@ -60,7 +60,7 @@ if(TESSERA_TORCH_DIR)
   tessera_torch_library(app_ops ops.cpp)
 endif()
 EOF
-cat >"$system/root/app/kernel.hpp" <<'EOF'
+cat >"$system/srv/app/kernel.hpp" <<'EOF'
 #pragma once
 #include <tessera/tessera.hpp>
 using namespace tessera;
@@ -71,7 +71,7 @@ void scale_rows(Mut<f32, 1, N> y, In<f32, dyn, dyn> x) {
   y.store(t / max(abs(t), axis<1>));
 }
 EOF
-cat >"$system/root/app/app.cpp" <<'EOF'
+cat >"$system/srv/app/app.cpp" <<'EOF'
 #include "kernel.hpp"
 
 #include <cmath>
@@ -90,7 +90,7 @@ int main() {
   std::puts("right");
 }
 EOF
-cat >"$system/root/app/ops.cpp" <<'EOF'
+cat >"$system/srv/app/ops.cpp" <<'EOF'
 #include <tessera/torch.hpp>
 
 #include "kernel.hpp"
@@ -99,7 +99,7 @@ TESSERA_TORCH_LIBRARY(app, m) {
   m.op("scale_rows(x)", like<0>, [](View<f32, 2> x) { return kernel<scale_rows<512>>(empty_like(x), x); });
 }
 EOF
-cat >"$system/root/app/use.py" <<'EOF'
+cat >"$system/srv/app/use.py" <<'EOF'
 import torch
 torch.ops.load_library("build/app_ops.so")
 x = torch.randn(100, 300)
@@ -109,33 +109,33 @@ torch.testing.assert_close(torch.compile(torch.ops.app.scale_rows, fullgraph=Tru
 print("right")
 EOF
 
-cat >"$system/root/kernel.sh" <<'EOF'
+cat >"$system/srv/kernel.sh" <<'EOF'
 set -e
-apt-get -q install -y --no-install-recommends --no-download "$@" >/root/apt.log 2>&1
-python3 -m venv /root/env
-/root/env/bin/pip -q install --no-index /root/*.whl
-cd /root/app
-cmake -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$(/root/env/bin/python -c 'import tessera; print(tessera.cmake_dir())')" >/root/cmake.log
-ninja -C build app >/root/ninja.log
+apt-get -q install -y --no-install-recommends --no-download "$@" >$HOME/apt.log 2>&1
+python3 -m venv $HOME/env
+$HOME/env/bin/pip -q install --no-index $HOME/*.whl
+cd $HOME/app
+cmake -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$($HOME/env/bin/python -c 'import tessera; print(tessera.cmake_dir())')" >$HOME/cmake.log
+ninja -C build app >$HOME/ninja.log
 TESSERA_DEVICE=cpu build/app
 EOF
-cat >"$system/root/operator.sh" <<'EOF'
+cat >"$system/srv/operator.sh" <<'EOF'
 set -e
-/root/env/bin/pip -q install --no-index --no-deps /mnt/torch/*.whl
-cd /root/app
-cmake -B build -DTESSERA_TORCH_DIR="$(echo /root/env/lib/python3*/site-packages/torch)" >/root/cmake.log
-ninja -C build app_ops >/root/ninja.log
-TESSERA_DEVICE=cpu /root/env/bin/python use.py
+$HOME/env/bin/pip -q install --no-index --no-deps /srv/torch/*.whl
+cd $HOME/app
+cmake -B build -DTESSERA_TORCH_DIR="$(echo $HOME/env/lib/python3*/site-packages/torch)" >$HOME/cmake.log
+ninja -C build app_ops >$HOME/ninja.log
+TESSERA_DEVICE=cpu $HOME/env/bin/python use.py
 EOF
 
 began=$(date +%s)
 say "a kernel of one's own"
-[ "$(inside bash /root/kernel.sh "${packages[@]}")" = right ] || die "the kernel did not run"
+[ "$(inside bash /srv/kernel.sh "${packages[@]}")" = right ] || die "the kernel did not run"
 kernel=$(($(date +%s) - began))
 echo "a kernel on the CPU: $kernel s (at most 180)"
 if [ -n "$torch" ]; then
   say "an operator of PyTorch"
-  [ "$(inside bash /root/operator.sh | tail -n 1)" = right ] || die "the operator did not run"
+  [ "$(inside bash /srv/operator.sh | tail -n 1)" = right ] || die "the operator did not run"
   operator=$(($(date +%s) - began))
   echo "an operator of PyTorch: $operator s (at most 300)"
 fi

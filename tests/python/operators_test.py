@@ -49,6 +49,9 @@ CASES = {
     "rms_norm": (rms, (X, ROW, 1e-3)), "layer_norm": (layer, (X, ROW, ROW, 1e-3)),
     "transpose": (lambda x: x.t(), ((7, 30),)), "matmul": (torch.matmul, ((7, 33), (33, 20))),
     "linear": (f.linear, (X, (9, 50), (9,))),
+    "linear_add": (lambda x, w, r: f.linear(x, w) + r, (X, (9, 50), (3, 4, 9))),
+    **{f"linear_{name}": (lambda x, w, b, g=function: g(f.linear(x, w, b)), (X, (9, 50), (9,))) for name, function in {
+        "relu": torch.relu, "silu": f.silu, "gelu": f.gelu, "gelu_tanh": lambda x: f.gelu(x, approximate="tanh")}.items()},
     "attention": (lambda q, k, v, s, c, w: f.scaled_dot_product_attention(q, k, v, is_causal=c, scale=s),
                   ((2, 4, 33, 16), (2, 4, 33, 16), (2, 4, 33, 16), 0.3, True, 0)),
     **{f"convert_{n}": (lambda x: x, (X,)) for n in ("f64", "f32", "bf16", "f16")},
@@ -58,6 +61,14 @@ QUANTIZED = [n for n in _library.FUNCTIONS if "quantize" in n]
 #: Without a derivative.
 CONSTANT = ["attention", *QUANTIZED]
 WIDE = [n for n in CASES if not any(part in n for part in ("softmax", "norm", "matmul", "linear", "attention", "_mul"))] + ["mul"]
+
+
+#: For 16-bit floats alone.
+SMALL = [f"linear_{n}" for n in ("relu", "silu", "gelu", "gelu_tanh")]
+
+
+def types_of(name, *types):
+    return [t for t in types if name not in SMALL or t in (torch.bfloat16, torch.float16)]
 
 
 def arguments(name, dtype):
@@ -90,7 +101,7 @@ def tolerance(name, dtype, more=1):
     loose = {"gelu": 1e-6, "gelu_mul": 1e-6, "gelu_tanh": 1e-6, "attention": 5e-3, "sum_all": 1e-4}.get(name, 0)
     if name.startswith("convert_"):
         loose = {"bf16": 1e-2, "f16": 1e-3, "f32": 1e-6}.get(name[8:], 0)
-    if name in ("matmul", "linear"):
+    if name == "matmul" or name.startswith("linear"):
         more *= 5
     return more * TOLERANCE[dtype] + loose
 
@@ -109,7 +120,7 @@ def test_every_function_is_an_operator():
 
 def test_values():
     for name, (function, _) in CASES.items():
-        for dtype in (torch.float32, torch.bfloat16, torch.float16) + ((torch.float64,) if name in WIDE else ()):
+        for dtype in types_of(name, torch.float32, torch.bfloat16, torch.float16) + ([torch.float64] if name in WIDE else []):
             given = arguments(name, dtype)
             found = getattr(OPS, name)(*given)
             close(found, function(*map(wide, given)), tolerance(name, dtype, 2), f"{name} {dtype}")
@@ -122,7 +133,7 @@ def test_values():
 def test_opcheck():
     checks = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic", "test_autograd_registration")
     for name in CASES:
-        given = arguments(name, torch.float32)
+        given = arguments(name, types_of(name, torch.float32, torch.bfloat16)[0])
         torch.library.opcheck(getattr(OPS, name).default, given, test_utils=checks)
         if name not in CONSTANT:
             for x in given:
@@ -140,7 +151,7 @@ def test_derivatives():
     for name, (function, _) in CASES.items():
         if name in CONSTANT:
             continue
-        for dtype in (torch.float32, torch.bfloat16) if name[:8] != "convert_" else (torch.float32,):
+        for dtype in types_of(name, torch.float32, torch.bfloat16) if name[:8] != "convert_" else (torch.float32,):
             given = arguments(name, dtype)
             ours = [x.clone().requires_grad_() if isinstance(x, torch.Tensor) else x for x in given]
             theirs = [wide(x).requires_grad_() if isinstance(x, torch.Tensor) else x for x in given]
@@ -230,6 +241,13 @@ def test_module():
     close(tt.gelu(x, approximate="tanh"), f.gelu(wide(x), approximate="tanh"), 1e-5, "gelu")
     close(tt.add(tt.mul(x, 2.0), w), wide(x) * 2 + wide(w), 1e-5, "numbers")
     close(tt.linear(x, values(4, 8).fill_(1)), wide(x).sum(-1, keepdim=True).expand(-1, -1, 4), 1e-4, "linear")
+    h, v = x.bfloat16(), values(4, 8, dtype=torch.bfloat16)
+    close(tt.linear(h, v, activation="silu"), f.silu(wide(h) @ wide(v).t()), 5e-2, "linear with an activation")
+    close(tt.linear(h, v, values(4).bfloat16().zero_(), activation="gelu_tanh"), f.gelu(wide(h) @ wide(v).t(), approximate="tanh"), 5e-2, "with a bias")
+    r = values(3, 5, 4)
+    close(tt.linear(x, values(4, 8).fill_(1), residual=r), wide(x).sum(-1, keepdim=True) + wide(r), 1e-4, "linear with a residual")
+    raises("leave out bias and activation", lambda: tt.linear(x, v, b, residual=r), tessera.ShapeError)
+    raises("activation is 'tanh'", lambda: tt.linear(x, v, activation="tanh"), tessera.ShapeError)
     q, k = values(2, 4, 9, 16), values(2, 2, 9, 16)
     for causal in (False, True):
         close(tt.scaled_dot_product_attention(q, k, k, is_causal=causal, enable_gqa=True),

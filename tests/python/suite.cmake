@@ -39,6 +39,21 @@ endforeach()
 set_property(TEST python.package_checked APPEND PROPERTY ENVIRONMENT TESSERA_CHECK=1)
 set_property(TEST python.package_poisoned APPEND PROPERTY ENVIRONMENT MALLOC_PERTURB_=85)
 
+# The package's types, strictly; those of its module for PyTorch need PyTorch's.
+execute_process(COMMAND ${numpy_python} -c "import mypy" RESULT_VARIABLE no_mypy OUTPUT_QUIET ERROR_QUIET)
+file(GLOB typed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/tessera/*.py)
+set(types_of_torch --python-executable ${TESSERA_TORCH_PYTHON})
+if(NOT torch_folder)
+  list(FILTER typed EXCLUDE REGEX "/torch\\.py$")
+  set(types_of_torch "")
+endif()
+if(no_mypy EQUAL 0)
+  add_test(NAME python.types COMMAND ${numpy_python} -m mypy --strict ${types_of_torch} --cache-dir ${CMAKE_CURRENT_BINARY_DIR}/mypy ${typed})
+else()
+  add_test(NAME python.types COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/skipped.py)
+endif()
+set_tests_properties(python.types PROPERTIES LABELS python TIMEOUT 300 SKIP_RETURN_CODE 77)
+
 # With tensors of PyTorch, and as operators of PyTorch.
 foreach(name IN ITEMS torch operators)
   if(torch_folder AND (name STREQUAL torch OR TARGET tessera_python_torch))

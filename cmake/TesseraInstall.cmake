@@ -17,6 +17,9 @@ endfunction()
 
 # install_command(<target> <name>): the program, its man page and its completions, as the component <name>.
 function(install_command target name)
+  if(TARGET ${target}_program)  # TESSERA_ONE_BINARY
+    set(target ${target}_program)
+  endif()
   install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${name})
   install(FILES ${packaging}/man/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${name})
   install(FILES ${packaging}/completions/${name}.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions

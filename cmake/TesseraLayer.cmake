@@ -60,10 +60,33 @@ function(tessera_umbrella)
   add_library(tessera::measure ALIAS tessera_measure)
 endfunction()
 
+# tessera_command(<target> <name> <sources>...): a program. With the option TESSERA_ONE_BINARY it is its code as objects, whose
+# main() is the function tessera_main_<name>(): python/CMakeLists.txt links them into the package's library, with a program
+# <target>_program that calls it. That code runs once and is then optimised for size.
+function(tessera_command target name)
+  if(TESSERA_ONE_BINARY)
+    add_library(${target} OBJECT ${ARGN})
+    target_compile_definitions(${target} PRIVATE main=tessera_main_${name})
+    tessera_small(${target})
+  else()
+    add_executable(${target} ${ARGN})
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name})
+  endif()
+endfunction()
+
+# tessera_small(<target>): with the option TESSERA_ONE_BINARY, code that the linker may leave out function by function, and
+# optimised for size.
+function(tessera_small target)
+  if(TESSERA_ONE_BINARY)
+    target_compile_options(${target} PRIVATE -Os -ffunction-sections -fdata-sections)
+  endif()
+endfunction()
+
 # tessera_portable(<command>): with the option TESSERA_PORTABLE, what makes a program run on systems with an older libstdc++.
 # libgcc stays outside: that of Debian 12 asks for a newer C library than anything else does (_dl_find_object, 2.35).
 function(tessera_portable command)
-  if(TESSERA_PORTABLE)
+  get_target_property(type ${command} TYPE)
+  if(TESSERA_PORTABLE AND NOT type STREQUAL "OBJECT_LIBRARY")
     target_link_options(${command} PRIVATE -static-libstdc++)
     target_sources(${command} PRIVATE ${PROJECT_SOURCE_DIR}/packaging/portable/arc4random.cpp)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/packaging/portable/arc4random.cpp PROPERTIES

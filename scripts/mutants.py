@@ -6,7 +6,7 @@
     scripts/mutants.py --check         # reads the lists only: what the structure tests run
 
 The edits are the tables of tests/mutants/*.toml. Each says what is replaced in which file, which tests should notice (a test program and a
-filter of GoogleTest), and why it matters. They are made in a copy of the tracked files, build/mutants, with a build folder of its own: an
+filter of GoogleTest; or "ctest TARGET:TEST", a test of CTest and what is built for it), and why it matters. They are made in a copy of the tracked files, build/mutants, with a build folder of its own: an
 interrupted run leaves nothing behind in the working tree. Programs run at a low priority and under a time limit.
 
 Results: killed (a test failed, crashed or ran into the limit), survived, did not compile, no such text. The last two are errors of the list.
@@ -48,7 +48,8 @@ def mutants():
 
 
 def program_of(test):
-    return test.split(":", 1)[0]
+    """What is built for a test."""
+    return test.removeprefix("ctest ").split(":", 1)[0]
 
 
 def digest(row):
@@ -75,8 +76,8 @@ def complaints(rows):
             problems.append(f"{name}: the old text occurs {n} times in {row['file']}, expected once")
         if row["old"] == row["new"]:
             problems.append(f"{name}: old and new text are the same")
-        if not row["tests"] or any(":" not in t or not program_of(t).startswith("test_") for t in row["tests"]):
-            problems.append(f"{name}: `tests` needs entries of the form test_program:Filter.*")
+        if not row["tests"] or any(":" not in t or not t.startswith(("test_", "ctest ")) for t in row["tests"]):
+            problems.append(f"{name}: `tests` needs entries of the form test_program:Filter.* or ctest target:test")
     if len(rows) < AT_LEAST:
         problems.append(f"there are {len(rows)} mutants, expected at least {AT_LEAST}")
     return problems
@@ -124,8 +125,18 @@ def build(programs, jobs):
     return run(["ninja", "-C", BUILD, f"-j{jobs}", *sorted(programs)], env=environment())
 
 
+def fails_in_ctest(name, limit):
+    """Why the test of CTest fails, or None. One that is skipped notices nothing, so it counts as failing."""
+    status, output = run(["ctest", "--test-dir", BUILD, "-R", f"^{name}$", "--no-tests=error"], limit=limit, env=environment())
+    if status is None:
+        return f"{name} did not end within {limit:.0f} s"
+    return f"{name} ended with {status}" if status != 0 else f"{name} is skipped" if "***Skipped" in output else None
+
+
 def fails(test, limit):
     """Why the test fails, or None."""
+    if test.startswith("ctest "):
+        return fails_in_ctest(test.split(":", 1)[1], limit)
     program, pattern = test.split(":", 1)
     status, output = run([BUILD / "tests" / program, f"--gtest_filter={pattern}", "--gtest_brief=1"], limit=limit, env=environment(),
                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT)))

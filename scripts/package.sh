@@ -5,8 +5,8 @@
 #
 #   --out FOLDER     where they go (default: build/package/packages)
 #   --glibc VERSION  fails if a program of the archive needs a newer C library (default: 2.34)
-#   --release        also tests the packages, adds an archive of the sources, and writes and prints SHA256SUMS: the list of
-#                    what to upload. The tree must be clean.
+#   --release        also tests the packages, adds an archive of the sources and the Python wheel (scripts/wheel.sh), and
+#                    writes and prints SHA256SUMS: the list of what to upload. The tree must be clean.
 #   --jobs N         compiles at a time (default: the processors, as memory allows)
 #   --no-install     installs no Debian package and lists what is missing
 #   --help           this text
@@ -56,7 +56,7 @@ say "the .deb packages"
 cmake --preset package -DTESSERA_PORTABLE=OFF -UCMAKE_INSTALL_LIBDIR >$build.log 2>&1 || { tail -n 20 $build.log >&2; exit 1; }
 grep -q libmortar_server.a $build/build.ninja || die "mortar serve would be missing: see $build.log"
 ninja -C $build -j "$jobs"
-rm -f "$out"/*.deb "$out"/tessera-*.tar.xz "$out/SHA256SUMS"
+rm -f "$out"/*.deb "$out"/tessera-*.tar.xz "$out"/*.whl "$out/SHA256SUMS"
 pack DEB
 
 say "the archive"
@@ -80,7 +80,8 @@ if [ $release = yes ]; then
   else
     echo "lintian is not installed: the packages were not held against Debian's policy"
   fi
-  (cd "$out" && sha256sum -- *.deb *.tar.xz >SHA256SUMS)
+  scripts/wheel.sh --out "$out" --glibc "$glibc" --jobs "$jobs"
+  (cd "$out" && sha256sum -- *.deb *.tar.xz *.whl >SHA256SUMS)
   say "to upload from $out, for commit $(git rev-parse HEAD)"
   cat "$out/SHA256SUMS"
 else

@@ -178,12 +178,13 @@ get_nvidia_packages() {
   export TESSERA_TILEIRAS TESSERA_PYTHON="$venv/bin/python" TESSERA_REQUIRE_TILEIRAS=1
 }
 
-# What the texts of Mortar are compared with, into the same environment; of dashscope only the vocabulary of Qwen is used.
+# A checker of Python's types, and what the texts of Mortar are compared with, into the same environment; of dashscope only the
+# vocabulary of Qwen is used.
 get_text_packages() {
   local python=$TESSERA_PYTHON vocabulary=dashscope==2.0.2
-  local pins=(tokenizers==0.23.3 jinja2==3.1.6 llguidance==1.9.1 openai==3.57.0 anthropic==2.14.0 schemathesis==4.32.5)
+  local pins=(mypy==2.4.1 tokenizers==0.23.3 jinja2==3.1.6 llguidance==1.9.1 openai==3.57.0 anthropic==2.14.0 schemathesis==4.32.5)
   local done_file=${TESSERA_PYTHON%/bin/python}/text-pins
-  say "what Mortar is compared with, Qwen's vocabulary, and clients of the server from PyPI (${pins[*]} $vocabulary)"
+  say "a checker of types, what Mortar is compared with, Qwen's vocabulary, and clients of the server from PyPI (${pins[*]} $vocabulary)"
   # With this setting, tests that need the clients fail instead of being skipped.
   export MORTAR_REQUIRE_CLIENTS=1
   [ "$(cat "$done_file" 2>/dev/null)" != "${pins[*]} $vocabulary" ] || return 0
@@ -238,25 +239,6 @@ get_debian_programs() {
   chmod +x "$cache"/bin/*
   rm -rf "$cache/archives"
   echo "${packages[*]}" >"$cache/packages"
-}
-# PyTorch for the tests torch.*, kept between runs: its build for CPUs from its own index (200 MB), or where that cannot be
-# reached the one of PyPI, for GPUs, with those of NVIDIA's libraries that importing it needs (2.5 GB, 5 GB unpacked).
-get_torch() {
-  local venv=${TESSERA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}/torch-venv version=2.11.0
-  local pip=("$venv/bin/pip" install -q --disable-pip-version-check --retries 2)
-  local libraries=(nvidia-cuda-runtime==13.0.96 "nvidia-cublas>=13.1,<14" nvidia-cudnn-cu13==9.19.0.56 "nvidia-cufft>=12,<13" "nvidia-cusparse>=12.6,<13"
-    nvidia-cusparselt-cu13==0.8.0 nvidia-nccl-cu13==2.28.9 nvidia-nvshmem-cu13==3.4.5 "nvidia-cufile>=1.15,<2" "nvidia-curand>=10.4,<11"
-    "nvidia-cuda-cupti>=13.0,<14" "nvidia-nvjitlink>=13.0,<14" "nvidia-cuda-nvrtc>=13.0,<14")
-  say "PyTorch $version"
-  if [ "$(cat "$venv/version" 2>/dev/null)" != $version ]; then
-    { python3 -m venv --clear "$venv" && "${pip[@]}" filelock typing-extensions sympy networkx jinja2 fsspec numpy "setuptools<82" &&
-      { "${pip[@]}" --no-deps --timeout 10 --index-url "${TESSERA_TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" "torch==$version" ||
-        "${pip[@]}" --no-deps --no-cache-dir "torch==$version" "${libraries[@]}"; } && "$venv/bin/python" -c 'import torch'; } ||
-      die "pip could not install PyTorch $version. Is there a network? (a mirror: PIP_INDEX_URL; a proxy: https_proxy)"
-    echo $version >"$venv/version"
-  fi
-  # With the second setting, the tests fail without PyTorch instead of being skipped.
-  export TESSERA_TORCH_PYTHON="$venv/bin/python" TESSERA_REQUIRE_TORCH=1
 }
 [ $torch = no ] || get_torch
 

@@ -77,7 +77,7 @@ def overview(data):
     for i, (group, some, s) in enumerate(groups):
         y = top + row * i + row / 2
         d.text(16, y + 4, group.label, 12)
-        d.text(left - 12, y + 4, group.shown, 11, svg.SOFT, "end")
+        d.text(left - 12, y + 4, figures.shown(data, group.key), 11, svg.SOFT, "end")
         d.line(axis.at(s.least), y, axis.at(s.most), y, svg.GRID, 3)
         for c in some:
             d.circle(axis.at(c.ratio), y, 3, colour(c.ratio), opacity="0.45")
@@ -101,8 +101,8 @@ def of_cases(data, key):
     chains = any(c.chain for c in some)
     source = wrapped("Source: " + figures.source_line(data, [key]), 130)
     bottom = top + row * len(some)
-    d = svg.Drawing(860, bottom + 62 + 15 * len(source), f"{group.label} compared with {group.shown}")
-    d.text(16, 28, f"{group.label[0].upper()}{group.label[1:]}, compared with {group.shown}", 16, weight="600")
+    d = svg.Drawing(860, bottom + 62 + 15 * len(source), f"{group.label} compared with {figures.shown(data, key)}")
+    d.text(16, 28, f"{group.label[0].upper()}{group.label[1:]}, compared with {figures.shown(data, key)}", 16, weight="600")
     d.text(16, 48, f"Mean {s.mean:.3f}, without the best fifth {s.without_best:.3f}, least {s.least:.3f} ({s.least_name})", 12, svg.SOFT)
     axis = Axis([c.ratio for c in some] + [c.chain for c in some if c.chain], left, width)
     axis.draw(d, top, bottom)

@@ -15,27 +15,31 @@ class Group(NamedTuple):
     key: str
     title: str  # how the group's title in bench/RESULTS.md begins; "naive" and "cpu" are the sections of that name
     label: str
-    peer: str  # the peer's name in the rows
-    shown: str  # the peer's name for readers
+    peers: tuple  # the peers' names in the rows; the fastest that was measured counts
+    shown: str  # for readers
 
+
+# PyTorch counts as it is, or compiled where that is faster. What was never compiled says so (shown()).
+EITHER = ("torch", "torch.compile")
+BETTER = "PyTorch or torch.compile"
 
 GROUPS = [
-    Group("elementwise", "copy, add, saxpy", "copy, add, saxpy", "torch", "PyTorch"),
-    Group("rows", "softmax, RMS norm, layer norm", "softmax and norms", "torch", "PyTorch"),
-    Group("rows_cutile", "softmax, RMS norm, layer norm", "softmax and norms", "cuTile tuned", "tuned cuTile Python"),
-    Group("odd_rows", "odd rows", "rows of odd lengths", "", "PyTorch or torch.compile"),
-    Group("sums", "row sums", "row sums, transpose", "torch", "PyTorch"),
-    Group("squares", "matrix products, squares", "matrix products, squares", "cuBLAS", "cuBLAS"),
-    Group("layers", "matrix products of transformer layers", "products of transformer layers", "cuBLAS", "cuBLAS"),
-    Group("short_wave", "matrix products whose last wave is short", "products, short last wave", "cuBLAS", "cuBLAS"),
-    Group("ragged", "ragged matrix products", "products, ragged shapes", "cuBLAS", "cuBLAS"),
-    Group("fp8", "f8e4m3", "fp8 products", "cuBLAS", "cuBLAS"),
-    Group("attention", "attention forward", "attention", "cuDNN", "cuDNN"),
-    Group("few_rows", "few rows times weights", "few rows times weights", "cuBLAS", "cuBLAS"),
-    Group("decode", "decode attention", "decode attention", "torch", "PyTorch"),
-    Group("safety", "the price of safety", "the same kernels with unsafe accesses", "twin", "unsafe twin"),
-    Group("naive", "naive", "untuned kernels", "", "PyTorch or torch.compile"),
-    Group("cpu", "cpu", "CPU, one and two threads", "", "hand-vectorised loops, OpenBLAS"),
+    Group("elementwise", "copy, add, saxpy", "copy, add, saxpy", EITHER, BETTER),
+    Group("rows", "softmax, RMS norm, layer norm", "softmax and norms", EITHER, BETTER),
+    Group("rows_cutile", "softmax, RMS norm, layer norm", "softmax and norms", ("cuTile tuned",), "tuned cuTile Python"),
+    Group("odd_rows", "odd rows", "rows of odd lengths", EITHER, BETTER),
+    Group("sums", "row sums", "row sums, transpose", EITHER, BETTER),
+    Group("squares", "matrix products, squares", "matrix products, squares", ("cuBLAS",), "cuBLAS"),
+    Group("layers", "matrix products of transformer layers", "products of transformer layers", ("cuBLAS",), "cuBLAS"),
+    Group("short_wave", "matrix products whose last wave is short", "products, short last wave", ("cuBLAS",), "cuBLAS"),
+    Group("ragged", "ragged matrix products", "products, ragged shapes", ("cuBLAS",), "cuBLAS"),
+    Group("fp8", "f8e4m3", "fp8 products", ("cuBLAS",), "cuBLAS"),
+    Group("attention", "attention forward", "attention", ("cuDNN",), "cuDNN"),
+    Group("few_rows", "few rows times weights", "few rows times weights", ("cuBLAS",), "cuBLAS"),
+    Group("decode", "decode attention", "decode attention", EITHER, BETTER),
+    Group("safety", "the price of safety", "the same kernels with unsafe accesses", ("twin",), "unsafe twin"),
+    Group("naive", "naive", "untuned kernels", EITHER, BETTER),
+    Group("cpu", "cpu", "CPU, one and two threads", (), "hand-vectorised loops, OpenBLAS"),
 ]
 BY_KEY = {g.key: g for g in GROUPS}
 SHOWN = {"torch": "PyTorch", "cuTile tuned": "tuned cuTile Python"}  # peers of rows for readers, where their names differ
@@ -75,11 +79,10 @@ def name_of(row):
 
 
 def gpu_case(row, group):
-    peers = {k: v for k, v in row["peers"].items() if k != CHAIN}
-    name = group.peer or min(peers, key=lambda k: peers[k]["ratio"])
-    peer, chain = row["peers"].get(name), row["peers"].get(CHAIN)
-    if peer is None:
-        return None
+    peers = [p for name, p in row["peers"].items() if name in group.peers]
+    if not peers:
+        raise ValueError(f"{group.label}: {name_of(row)} was measured without any of {', '.join(group.peers)}")
+    peer, chain = min(peers, key=lambda p: p["ratio"]), row["peers"].get(CHAIN)
     return Case(name_of(row), peer["ratio"], peer["ratio"] / chain["ratio"] if chain else None, row["commit"],
                 versus(row["tessera"], peer), row["tessera"]["unsteady"] or peer["unsteady"])
 
@@ -93,10 +96,24 @@ def cases(data, key):
     if key == "cpu":
         return [Case(f"{r['work']}, {r['threads']} thread{'s' if r['threads'] > 1 else ''}", r["ratio"], None, data["cpu"]["commit"],
                      versus(r["tessera"], {"value": r["peer"], "unit": r["tessera"]["unit"]}), False) for r in data["cpu"]["rows"]]
+    return [gpu_case(r, group) for r in gpu_rows(data, group)]
+
+
+def gpu_rows(data, group):
     found = [g for g in data["gpu"]["groups"] if g["title"].startswith(group.title)]
     if len(found) != 1:
         raise ValueError(f"{len(found)} groups of results begin with '{group.title}': bench/figures/figures.py names them")
-    return [c for c in (gpu_case(r, group) for r in found[0]["rows"]) if c]
+    return found[0]["rows"]
+
+
+def shown(data, key):
+    """What a group is compared with, for readers. Rows that were measured before torch.compile was a peer of theirs say that
+    they are compared with eager PyTorch alone."""
+    group = BY_KEY[key]
+    if group.peers != EITHER or key == "naive":
+        return group.shown
+    compiled = ["torch.compile" in r["peers"] for r in gpu_rows(data, group)]
+    return group.shown if all(compiled) else "eager PyTorch" if not any(compiled) else f"{group.shown}, where it was compiled"
 
 
 def row_of(data, selector):

@@ -54,7 +54,7 @@ def table(data, keys):
     for key in keys:
         group, s = figures.BY_KEY[key], figures.summary(data, key)
         chain = f"{s.chain:.2f}" if s.chain else ""
-        lines.append(f"| {group.label} | {s.count} | {group.shown} | {s.mean:.2f} | {s.without_best:.2f} | {s.least:.2f} | {chain} |")
+        lines.append(f"| {group.label} | {s.count} | {figures.shown(data, key)} | {s.mean:.2f} | {s.without_best:.2f} | {s.least:.2f} | {chain} |")
     return "\n\n" + "\n".join(lines) + "\n\n"
 
 
@@ -156,6 +156,22 @@ def selftest():
         except ValueError:
             continue
         raise AssertionError(f"{selector} names no single row")
+    alone = json.loads(json.dumps(data))
+    rows = figures.gpu_rows(alone, figures.BY_KEY["odd_rows"])
+    slower = figures.cases(alone, "odd_rows")[0].ratio
+    for peer in rows[0]["peers"].values():
+        assert peer["ratio"] >= slower, "the better of PyTorch and torch.compile counts"
+    assert figures.shown(alone, "odd_rows") == figures.BETTER
+    for row in rows:
+        del row["peers"]["torch.compile"]
+    assert figures.shown(alone, "odd_rows") == "eager PyTorch", "what was never compiled says so"
+    rows[0]["peers"] = {}
+    try:
+        figures.cases(alone, "odd_rows")
+    except ValueError as error:
+        assert "measured without" in str(error)
+    else:
+        raise AssertionError("a row without a peer has a figure")
     s = figures.summary(data, "squares")
     assert s.least <= s.without_best <= s.mean <= s.most and len(s.best) == 6
     print("figures follow the data")

@@ -83,7 +83,7 @@ def memory():
     n = 1 << 28
     for name in ("add", "saxpy", "copy"):
         for dtype in ("f32", "f16"):
-            yield Case("memory", name, {"n": n, "dtype": dtype}, ["torch"], ("ratio", 0.99), quick=True)
+            yield Case("memory", name, {"n": n, "dtype": dtype}, ["torch", "torch.compile"], ("ratio", 0.99), quick=True)
 
 
 def rows():
@@ -93,7 +93,7 @@ def rows():
                 "rows",
                 name,
                 {"rows": (1 << 28) // columns, "columns": columns},
-                ["torch", "cuTile"],
+                ["torch", "torch.compile", "cuTile"],
                 ("TB/s", least),
                 quick=True,
             )
@@ -125,11 +125,11 @@ def sums():
             "sums",
             "row_sum",
             {"rows": (1 << 29) // columns, "columns": columns},
-            ["torch"],
+            ["torch", "torch.compile"],
             ("TB/s", 4.4),
             quick=columns == 4096,
         )
-    yield Case("sums", "transpose", {"n": 16384}, ["torch"], ("TB/s", 4.0), quick=True)
+    yield Case("sums", "transpose", {"n": 16384}, ["torch", "torch.compile"], ("TB/s", 4.0), quick=True)
 
 
 def gemm():
@@ -172,7 +172,7 @@ def decode():
             "decode",
             "decode",
             {"batch": batch, "length": length},
-            ["read", "torch", IN_A_CHAIN],
+            ["read", "torch", "torch.compile", IN_A_CHAIN],
             ("ratio", least),
             quick=batch == 32,
         )

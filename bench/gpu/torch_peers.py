@@ -27,17 +27,20 @@ def elementwise(case, compiled):
     a = case.arguments
     dtype, n = DTYPES[a["dtype"]], a["n"]
     x, y, z = (normal(n, dtype=dtype) for _ in range(3))
-    return [
-        {"copy": lambda: z.copy_(x), "add": lambda: torch.add(x, y, out=z), "saxpy": lambda: y.add_(x, alpha=0.5)}[
-            case.name
-        ]
-    ]
+    f = {
+        "copy": lambda x, y, z: z.copy_(x),
+        "add": lambda x, y, z: torch.add(x, y, out=z),
+        "saxpy": lambda x, y, z: y.add_(x, alpha=0.5),
+    }[case.name]
+    f = compiled_function(f) if compiled else f
+    return [lambda: f(x, y, z)]
 
 
 def transpose(case, compiled):
     n = case.arguments["n"]
     x, y = normal(n, n, dtype=torch.float32), torch.empty(n, n, device="cuda")
-    return [lambda: y.copy_(x.t())]
+    f = compiled_function(lambda x, y: y.copy_(x.t())) if compiled else lambda x, y: y.copy_(x.t())
+    return [lambda: f(x, y)]
 
 
 def row_function(name, columns, dtype=torch.bfloat16):
@@ -51,9 +54,13 @@ def row_function(name, columns, dtype=torch.bfloat16):
     }[name]
 
 
-def compiled_rows(name, columns, dtype=torch.bfloat16):
+def compiled_function(f):
     torch._dynamo.reset()
-    return torch.compile(row_function(name, columns, dtype), mode="max-autotune-no-cudagraphs", dynamic=False)
+    return torch.compile(f, mode="max-autotune-no-cudagraphs", dynamic=False)
+
+
+def compiled_rows(name, columns, dtype=torch.bfloat16):
+    return compiled_function(row_function(name, columns, dtype))
 
 
 def rows(case, compiled):
@@ -173,8 +180,13 @@ def decode(case, compiled):
     for _ in range(sets_for(4 * a["batch"] * 8 * a["length"] * 128)):
         q = normal(a["batch"], 64, 1, 128, dtype=torch.bfloat16)
         k, v = (normal(a["batch"], 8, a["length"], 128, dtype=torch.bfloat16) for _ in range(2))
-        work.append(lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True))
-    return work
+        work.append((q, k, v))
+
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    f = compiled_function(attend) if compiled else attend
+    return [lambda one=one: f(*one) for one in work]
 
 
 MAKERS = {

@@ -8,14 +8,14 @@ namespace {
 
 template <class F, class... T>
 constexpr Function tensors(Types<T...> types, const char* name, const char* parameters = "x, y") {
-  return row(types, name, parameters, 2, 2, 0, []<class E>(Call& c) {
+  return row(types, name, parameters, 2, 2, "", {Extents::Broadcast}, []<class E>(Call& c) {
     c.join_axes();
     c.put(kernels::map_to<E>(F{}, kNowhere, c.joined<E>(0), c.joined<E>(1)), c.broadcast_dims());
   });
 }
 template <class F>
 constexpr Function number(const char* name) {
-  return row(Types<f64, f32, bf16, f16>(), name, "x", 1, 1, 1, []<class T>(Call& c) {
+  return row(Types<f64, f32, bf16, f16>(), name, "x", 1, 1, "float y", {}, []<class T>(Call& c) {
     c.join_axes();
     c.put(kernels::map_to<T>(F{}, kNowhere, c.joined<T>(0), static_cast<kernels::compute_t<T>>(c.number(0))),
           c.broadcast_dims());

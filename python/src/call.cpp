@@ -5,12 +5,6 @@
 
 namespace tessera::python {
 
-std::string parameter_name(const Function& f, int i) {
-  std::string_view names = f.parameters;
-  for (; i > 0; --i) names.remove_prefix(names.find(", ") + 2);
-  return std::string(names.substr(0, names.find(',')));
-}
-
 namespace {
 
 std::string argument_text(const Function& f, int i) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "function.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/host/borrow.hpp"
 #include "tessera/host/dlpack.hpp"
@@ -43,13 +44,12 @@ struct Array {
   std::int64_t offset = 0;  ///< of the first element from the storage's start, in elements
 };
 
-struct Function;
-
 class Call {
  public:
-  /// `where_to`: the stream of a GPU; on the CPU its default stream.
-  Call(const Function& function, std::vector<Region> tensors, std::span<const double> numbers, const Stream& where_to)
-      : function_(function), tensors_(std::move(tensors)), numbers_(numbers), stream_(where_to) {}
+  /// `where_to`: the stream of a GPU, on the CPU its default stream; or a guest stream of another library.
+  Call(const Function& function, std::vector<Region> tensors, std::span<const double> numbers, const Stream& where_to,
+       bool guest = false)
+      : function_(function), tensors_(std::move(tensors)), numbers_(numbers), stream_(where_to), guest_(guest) {}
 
   int tensors() const { return static_cast<int>(tensors_.size()); }
   const Region& tensor(int i) const { return tensors_[static_cast<std::size_t>(i)]; }
@@ -110,10 +110,11 @@ class Call {
     std::copy_n(r.strides.begin(), R, l.strides.begin());
     return detail::Reach::make<View<T, R>>(std::move(l));
   }
-  /// On the CPU the work has ended when this returns; on a GPU it has been enqueued.
+  /// On the CPU the work has ended when this returns; on a GPU it has been enqueued. Nothing waits on a guest stream:
+  /// its work on the CPU has ended when it has been enqueued.
   template <class X>
   X run(Op<X>&& op) const {
-    if (stream_.device().kind() == DeviceKind::Cpu) return std::move(op).sync(stream_, kNowhere);
+    if (!guest_ && stream_.device().kind() == DeviceKind::Cpu) return std::move(op).sync(stream_, kNowhere);
     return std::move(op).on(stream_, kNowhere);
   }
   template <Element U, int R>
@@ -128,49 +129,20 @@ class Call {
   std::vector<std::int64_t> broadcast_;
   std::span<const double> numbers_;
   const Stream& stream_;
+  bool guest_;
   std::vector<std::unique_ptr<Array>> results_;
-};
-
-/// A function that Python can call: one row of a table.
-struct Function {
-  const char* name;
-  const char* parameters;                 ///< names of its tensors, with commas between
-  int least_tensors, most_tensors;        ///< how many of them a call passes
-  int numbers;                            ///< how many numbers a call passes
-  std::span<const ElementType> elements;  ///< what the first tensor may hold
-  void (*run)(Call&);
-};
-
-/// The name of tensor parameter `i`, from 0.
-std::string parameter_name(const Function& f, int i);
-
-template <class... T>
-struct Types {
-  static constexpr ElementType list[] = {element_type<T>...};
 };
 
 /// A row. `F` is a lambda without captures and with one template parameter, the element type of the first tensor, which
 /// is one of T.
 template <class... T, class F>
-constexpr Function row(Types<T...>, const char* name, const char* parameters, int least, int most, int numbers, F) {
-  return {name, parameters, least, most, numbers, Types<T...>::list, [](Call& c) {
+constexpr Function row(Types<T...>, const char* name, const char* parameters, int least, int most, const char* numbers,
+                       Made made, F) {
+  return {name, parameters, least, most, numbers, made, Types<T...>::list, [](Call& c) {
             const ElementType found = c.tensor(0).element;
             (void)((found == element_type<T> && (F{}.template operator()<T>(c), true)) || ...);
           }};
 }
-
-using Floats = Types<f32, bf16, f16>;
-
-// The tables, one for each file.
-std::span<const Function> unary_functions();
-std::span<const Function> binary_functions();
-std::span<const Function> row_functions();
-std::span<const Function> reduction_functions();
-std::span<const Function> conversion_functions();
-std::span<const Function> product_functions();
-std::span<const Function> attention_functions();
-/// All of them; the number of a function is its position.
-std::span<const Function> all_functions();
 
 /// A tensor that Python lends: DLPack's structure in either form, which is taken over.
 struct Lent {

@@ -2,21 +2,12 @@
 // A function that fails says so by its result, and the thread keeps the kind and the text of the error.
 #include <dlfcn.h>
 
-#include <new>
-
 #include "call.hpp"
+#include "exported.hpp"
 #include "tessera/base/format.hpp"
-
-#define TESSERA_PYTHON extern "C" __attribute__((visibility("default")))
 
 namespace tessera::python {
 
-namespace {
-
-struct LastError {
-  const char* kind = "";  ///< the name of the class in Python
-  std::string text;
-};
 LastError& last_error() {
   static thread_local LastError error;
   return error;
@@ -30,17 +21,7 @@ const char* kind_of(const Error& e) {
   return "InternalError";
 }
 
-/// Calls f; false if it threw.
-template <class F>
-bool guarded(F&& f) noexcept {
-  try {
-    f();
-    return true;
-  } catch (const Error& e) { last_error() = {kind_of(e), e.message()}; } catch (const std::bad_alloc&) {
-    last_error() = {"MemoryError", "the host has no memory for this"};
-  } catch (const std::exception& e) { last_error() = {"InternalError", e.what()}; }
-  return false;
-}
+namespace {
 
 /// `native`: a CUstream as DLPack numbers streams (1: the legacy default one); the CPU has none.
 Stream stream_of(Device device, void* native) {
@@ -50,7 +31,7 @@ Stream stream_of(Device device, void* native) {
 
 void check_counts(const Function& f, std::size_t tensors, std::size_t numbers) {
   if (static_cast<int>(tensors) < f.least_tensors || static_cast<int>(tensors) > f.most_tensors ||
-      static_cast<int>(numbers) != f.numbers)
+      static_cast<int>(numbers) != entries(f.numbers))
     throw InternalError(concat("python calls ", f.name, " with ", tensors, " tensors and ", numbers, " numbers"));
 }
 

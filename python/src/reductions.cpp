@@ -8,14 +8,24 @@ namespace {
 
 using Numbers = Types<f64, f32, bf16, f16, i32>;
 
+/// The element type of F's result.
+template <class F, class... T>
+ElementType reduced_of(Types<T...>, ElementType e) {
+  ((e == element_type<T> && (e = element_type<kernels::result_of<F, T>>, true)) || ...);
+  return e;
+}
+template <class F>
+constexpr Made reduced(Extents extents) {
+  return {extents, [](ElementType e) { return reduced_of<F>(Numbers(), e); }};
+}
 template <class F>
 constexpr Function of_rows(const char* name) {
-  return row(Numbers(), name, "x", 1, 1, 0,
+  return row(Numbers(), name, "x", 1, 1, "", reduced<F>(Extents::WithoutLast),
              []<class T>(Call& c) { c.put(kernels::rows_reduced<F>(c.rows<T>(0), {}, kNowhere), c.dims(0, 1)); });
 }
 template <class F>
 constexpr Function of_all(const char* name) {
-  return row(Numbers(), name, "x", 1, 1, 0, []<class T>(Call& c) {
+  return row(Numbers(), name, "x", 1, 1, "", reduced<F>(Extents::None), []<class T>(Call& c) {
     c.join_axes();
     c.put(kernels::all_reduced<F>(c.joined<T>(0), kNowhere), {});
   });

@@ -9,16 +9,16 @@ namespace tessera::python {
 namespace {
 
 constexpr Function kFunctions[] = {
-    row(Floats(), "softmax", "x", 1, 1, 0,
+    row(Floats(), "softmax", "x", 1, 1, "", {},
         []<class T>(Call& c) { c.put(kernels::softmax(c.rows<T>(0), {}, kNowhere), c.dims(0)); }),
-    row(Floats(), "log_softmax", "x", 1, 1, 0,
+    row(Floats(), "log_softmax", "x", 1, 1, "", {},
         []<class T>(Call& c) { c.put(kernels::log_softmax(c.rows<T>(0), {}, kNowhere), c.dims(0)); }),
-    row(Floats(), "rms_norm", "x, weight", 2, 2, 1,
+    row(Floats(), "rms_norm", "x, weight", 2, 2, "float eps=1e-6", {},
         []<class T>(Call& c) {
           c.put(kernels::rms_norm(c.rows<T>(0), c.view<T, 1>(1), static_cast<float>(c.number(0)), {}, kNowhere),
                 c.dims(0));
         }),
-    row(Floats(), "layer_norm", "x, weight, bias", 3, 3, 1, []<class T>(Call& c) {
+    row(Floats(), "layer_norm", "x, weight, bias", 3, 3, "float eps=1e-5", {}, []<class T>(Call& c) {
       c.put(kernels::layer_norm(c.rows<T>(0), c.view<T, 1>(1), c.view<T, 1>(2), static_cast<float>(c.number(0)), {},
                                 kNowhere),
             c.dims(0));

@@ -8,7 +8,7 @@ namespace {
 
 template <class F>
 constexpr Function unary(const char* name) {
-  return row(Types<f64, f32, bf16, f16>(), name, "x", 1, 1, 0, []<class T>(Call& c) {
+  return row(Types<f64, f32, bf16, f16>(), name, "x", 1, 1, "", {}, []<class T>(Call& c) {
     c.join_axes();
     c.put(kernels::map_to<T>(F{}, kNowhere, c.joined<T>(0)), c.broadcast_dims());
   });

@@ -176,9 +176,22 @@ def matmul(a: Any, b: Any, /, *, stream: int | None = None) -> Any:
     return _call("matmul", (a, b), (), stream)
 
 
-def linear(x: Any, w: Any, bias: Any = None, /, *, stream: int | None = None) -> Any:
-    """x w^T + bias, for x [..., k], w [n, k] and bias [n]: the result is [..., n]."""
-    return _call("linear", (x, w) if bias is None else (x, w, bias), (), stream)
+def linear(x: Any, w: Any, bias: Any = None, /, *, residual: Any = None,
+           activation: Literal["relu", "silu", "gelu", "gelu_tanh"] | None = None, stream: int | None = None) -> Any:
+    """x w^T + bias, for x [..., k], w [n, k] and bias [n]: the result is [..., n]. In the same kernel: `activation` of the
+    result, for 16-bit floats; or without a bias + `residual` [..., n]."""
+    return _call(_linear_name(bias, residual, activation), tuple(t for t in (x, w, bias, residual) if t is not None), (), stream)
+
+
+def _linear_name(bias: Any, residual: Any, activation: str | None) -> str:
+    """The function of the library for what linear() was given."""
+    if residual is not None:
+        if bias is not None or activation is not None:
+            raise ShapeError("linear: a residual is added to x w^T alone: leave out bias and activation")
+        return "linear_add"
+    if activation not in (None, "relu", "silu", "gelu", "gelu_tanh"):
+        raise ShapeError(f"linear: activation is {activation!r}; expected 'relu', 'silu', 'gelu', 'gelu_tanh' or None")
+    return "linear" if activation is None else f"linear_{activation}"
 
 
 def attention(q: Any, k: Any, v: Any, /, *, scale: float | None = None, causal: bool = False, window: int = 0,

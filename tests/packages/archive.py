@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from common import CONSUMER, ROOT, check_commands, configure, emptied, expect, files_under, run
+from common import CONSUMER, ROOT, check_commands, check_documents, configure, emptied, expect, files_under, run
 
 NEEDS = os.path.join(ROOT, "scripts/packaging/needs.py")
 
@@ -66,6 +66,7 @@ def main():
     os.rename(os.path.join(folder, name), prefix)
     check_no_traces(prefix, build)
     check_commands(prefix)
+    check_documents(prefix)
     configure(prefix, os.path.join(work, "archive-consumer"))
     text = run("cmake", "-S", CONSUMER, "-B", emptied(os.path.join(work, "archive-consumer")), "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
                "-DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON", code=1)

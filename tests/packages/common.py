@@ -44,6 +44,14 @@ def files_under(folder):
                   for name in [*names, *(f for f in folders if os.path.islink(os.path.join(where, f)))])
 
 
+def check_documents(prefix):
+    """The examples, and the file for coding agents as it is in docs/agents.md, whose code a test compiles."""
+    folder = os.path.join(prefix, "share/doc/libtessera-dev")
+    expect(os.path.isfile(os.path.join(folder, "examples/CMakeLists.txt")), f"{folder} has no examples")
+    with open(os.path.join(ROOT, "docs/agents.md"), "rb") as page, open(os.path.join(folder, "AGENTS.md"), "rb") as installed:
+        expect(page.read() == installed.read(), f"{folder}/AGENTS.md is not docs/agents.md")
+
+
 def check_commands(prefix):
     """Both commands run, from where they are now."""
     for name in ("tessera", "mortar"):

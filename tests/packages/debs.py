@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 
-from common import ROOT, check_commands, check_consumer, emptied, expect, files_under, run, version
+from common import ROOT, check_commands, check_consumer, check_documents, emptied, expect, files_under, run, version
 
 NAMES = ("libmortar-dev", "libtessera-dev", "mortar", "tessera")
 
@@ -65,8 +65,7 @@ def main():
     open(os.path.join(root, "var/lib/dpkg/status"), "w", encoding="utf-8").close()
     dpkg(root, "--install", *debs.values())
     prefix = os.path.join(root, "usr")
-    for name in ("examples/CMakeLists.txt", "AGENTS.md"):
-        expect(os.path.isfile(os.path.join(prefix, "share/doc/libtessera-dev", name)), f"the documentation has no {name}")
+    check_documents(prefix)
     check_commands(prefix)
     check_consumer(prefix, os.path.join(work, "consumer"), *args.cmake)
     dpkg(root, "--purge", *debs)

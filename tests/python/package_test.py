@@ -142,6 +142,14 @@ def test_products():
             close(tessera.linear(a, w, bias), d(a) @ d(b) + d(bias), t)
     x, w = values(2, 3, 40), values(8, 40)
     close(tessera.linear(x, w), d(x) @ d(w).T, 1e-4)
+    r = values(2, 3, 8)
+    close(tessera.linear(x, w, residual=r), d(x) @ d(w).T + d(r), 1e-4)
+    h, g, b = values(5, 40, dtype=np.float16), values(8, 40, dtype=np.float16), values(8, dtype=np.float16)
+    for name in ("relu", "silu", "gelu", "gelu_tanh"):
+        close(tessera.linear(h, g, b, activation=name), UNARY[name](d(h) @ d(g).T + d(b)), 2e-2)
+        close(tessera.linear(h, g, activation=name), UNARY[name](d(h) @ d(g).T), 2e-2)
+    raises(tessera.ElementError, "elements of f32; expected bf16 or f16", tessera.linear, x, w, activation="relu")
+    raises(tessera.ShapeError, "residual", tessera.linear, x, w, residual=r[:1])
     raises(tessera.ShapeError, "b has the extents [5, 6]: axis 0 must be 4", tessera.matmul, values(3, 4), values(5, 6))
     raises(tessera.ShapeError, "expected 2 axes", tessera.matmul, values(3, 4), values(4))
     raises(tessera.ShapeError, "bias", tessera.linear, values(3, 4), values(6, 4), values(5))
@@ -359,7 +367,7 @@ def test_every_function_of_the_library():
     rows = set()
     for name in _library.FUNCTIONS:
         base = name.removesuffix("_number").removesuffix("_all")
-        for prefix in ("quantize_rows", "dequantize_rows", "convert"):
+        for prefix in ("quantize_rows", "dequantize_rows", "convert", "linear"):
             if base.startswith(prefix + "_"):
                 base = prefix
         rows.add(base)

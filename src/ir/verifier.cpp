@@ -64,6 +64,7 @@ class ModuleVerifier {
   void function(const Function& f) {
     symbol(f);
     if (std::string p = hints_problem(f.hints, nullptr); !p.empty()) check_.fail(f, "entry @", f.name, ": ", p);
+    if (!f.entry && !f.hints.entries.empty()) check_.fail(f, "func @", f.name, ": only an entry has hints, found some");
     visible_.clear();
     for (std::size_t i = 0; i < f.body().num_args(); ++i) {
       Type t = f.body().arg(i).type();

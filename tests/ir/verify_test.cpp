@@ -113,6 +113,10 @@ TEST(Verify, FunctionsAndGlobals) {
   auto nameless = testing::read_program("");
   nameless->functions[0]->name = "";
   EXPECT_THAT(all_messages(*nameless), HasSubstr("has no name"));
+  auto hinted = testing::read_program("hints sm_90 occupancy=2");
+  EXPECT_EQ(all_messages(*hinted), "");
+  hinted->functions[0]->entry = false;  // bytecode has no place for them
+  EXPECT_THAT(all_messages(*hinted), HasSubstr("func @kernel: only an entry has hints, found some"));
 }
 
 TEST(Verify, DeepNestingIsFine) {

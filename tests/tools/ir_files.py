@@ -1,9 +1,11 @@
-"""`tessera opt` and `tessera verify`: text and bytecode in, text and bytecode out, passes, and errors with their places.
+"""`tessera opt`, `tessera verify` and `tessera run`: text and bytecode in, text and bytecode out, passes, runs over arrays, and errors
+with their places.
 
 usage: ir_files.py TESSERA FOLDER    FOLDER: for files
 """
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 
@@ -78,6 +80,73 @@ cpu = run("opt", "--target", "cpu", scale)
 expect(cpu.returncode == 0 and "optimization_hints" not in cpu.stdout and "muli" not in cpu.stdout, "the CPU", cpu)
 valid = run("verify", file_of("whole.tir", whole.stdout), file_of("clean.tir", clean.stdout))
 expect(valid.returncode == 0 and valid.stdout.count(": valid (text, needs 13.") == 2, "what passes make is valid", valid)
+
+
+
+# Runs.
+def save(name, code, shape, values):
+    """A .npy file; `code` is that of struct."""
+    kind = {"f": "<f4", "i": "<i4", "d": "<f8", "I": "<u4"}[code]
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    path = folder / name
+    path.write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{code}", *values))
+    return str(path)
+
+
+def load(path, code):
+    data = pathlib.Path(path).read_bytes()
+    data = data[10 + struct.unpack("<H", data[8:10])[0]:]
+    return list(struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data))
+
+
+numbers = [n / 4 - 3 for n in range(64)]
+array, doubled = save("x.npy", "f", [8, 8], numbers), str(folder / "doubled.npy")
+for file in (scale, str(folder / "scale-13.4.tilebc"), str(folder / "clean.tir")):
+    pathlib.Path(doubled).unlink(missing_ok=True)
+    done = run("run", file, "--with", f"{array}={doubled}", "-7")
+    expect(done.returncode == 0 and load(doubled, "f") == [2 * n for n in numbers] and load(array, "f") == numbers, "numbers are doubled", done)
+    checked = run("run", "--checked", file, f"{array}={doubled}", "64")
+    expect(checked.returncode == 0 and load(doubled, "f") == [2 * n for n in numbers], "checked mode", checked)
+bad = run("run", "--checked", scale, save("short.npy", "f", [32], numbers[:32]), "64")
+expect(bad.returncode == 1 and "array 1" in bad.stderr, "checked mode finds an access outside the array", bad)
+bad = run("run", "--checked", scale, f"f32[64]={doubled}", "64")
+expect(bad.returncode == 1 and "load of an element that nothing has written: array 1" in bad.stderr, "checked mode finds a read of what was never written", bad)
+
+BLOCKS = """entry @blocks(%out: tile<ptr<i32>>, %rows: tile<i32>, %columns: tile<i32>, %stride0: tile<i32>, %stride1: tile<i32>, %f: tile<f32>) {
+  %x, %y, %z = get_tile_block_id : tile<i32>
+  %row = muli %y, %stride0 : tile<i32>
+  %column = muli %x, %stride1 : tile<i32>
+  %place = addi %row, %column : tile<i32>
+  %at = offset %out, %place : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+  %n = ftoi %f signed : tile<f32> -> tile<i32>
+  %ten = muli %rows, %n : tile<i32>
+  %v = addi %ten, %place : tile<i32>
+  %t = store_ptr_tko weak %at, %v : tile<ptr<i32>>, tile<i32> -> token
+  return
+}
+"""
+both = file_of("both.tir", PROGRAM + BLOCKS)
+out = str(folder / "blocks.npy")
+done = run("run", "--entry", "blocks", "--tensors", "--checked", "--grid", "4,3", both, f"i32[3,4]={out}", "100.5")
+expect(done.returncode == 0 and load(out, "i") == [300 + n for n in range(12)], "a grid, extents and strides, a number", done)
+done = run("run", "--entry", "blocks", "--grid", "4", both, f"u32[4]={out}", "0", "0", "0", "1", "1")
+expect(done.returncode == 0 and load(out, "I") == [0, 1, 2, 3], "unsigned elements", done)
+for words, message in [
+    ([both, array, "1"], "expected --entry with one of scale, blocks"),
+    (["--entry", "scal", both, array, "1"], "there is no entry scal; expected one of scale, blocks"),
+    ([scale, array], "expected a value for argument 1 (tile<i32>) of scale, found 1 values"),
+    ([scale, array, "1", "2"], "expected 2 values for the arguments of scale, found 3"),
+    ([scale, array, "1.5"], "expected a number of i32, found 1.5"),
+    ([scale, "f16[4]", "1"], "expected the element type and extents of a new array, such as f32[4,8], found f16[4]"),
+    ([scale, "f32[1099511627776,2]", "1"], "expected an extent, found 2"),
+    (["--grid", "0", scale, array, "1"], "expected a number of blocks for --grid, found 0"),
+    ([], "expected a file of Tile IR"),
+]:
+    bad = run("run", *words)
+    expect(bad.returncode == 2 and message in bad.stderr, message, bad)
+bad = run("run", scale, save("d.npy", "d", [2], [1, 2]), "1")
+expect(bad.returncode == 1 and "expected a .npy file of f32, row-major, found: " in bad.stderr and "holds f64" in bad.stderr, "another element type", bad)
 
 # Errors.
 broken = file_of("broken.tir", BROKEN)

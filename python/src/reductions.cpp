@@ -11,7 +11,7 @@ using Numbers = Types<f64, f32, bf16, f16, i32>;
 /// The element type of F's result.
 template <class F, class... T>
 ElementType reduced_of(Types<T...>, ElementType e) {
-  ((e == element_type<T> && (e = element_type<kernels::result_of<F, T>>, true)) || ...);
+  static_cast<void>(((e == element_type<T> && (e = element_type<kernels::result_of<F, T>>, true)) || ...));
   return e;
 }
 template <class F>

@@ -1,5 +1,6 @@
 // Operations by their rows: what stands left of `=`, the items of the row, the results.
 #include "ir/parser.hpp"
+#include "ir/read_limits.hpp"
 
 namespace tessera::ir {
 
@@ -107,6 +108,8 @@ std::vector<Type> OperationParser::type_list() {
 /// Results of one type: as many as have names.
 void OperationParser::one_type(Draft& d, int result) {
   if (d.named == 0) return;
+  // One for each axis; the number stands in the text and may be any.
+  if (d.named > kMostAxes) in_.fail(concat("at most ", kMostAxes, " results"));
   d.results[static_cast<std::size_t>(result)].assign(d.named, parts_.type());
 }
 

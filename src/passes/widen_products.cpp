@@ -76,7 +76,7 @@ class Sums {
  public:
   explicit Sums(ir::Function& f) {
     ir::walk(f.body(), [&](Operation& op) {
-      if (op.op() != Op::For || op.region(0).terminator() == nullptr) return;
+      if (op.op() != Op::For || analysis::leaves_early(op)) return;  // connect() knows one end of an iteration
       for (std::size_t i = 0; i < op.num_results(); ++i) sums_.push_back({&op, i});
     });
     while (std::erase_if(sums_, [&](const Carried& c) { return !only_sums(c); }) > 0) {}

@@ -120,6 +120,23 @@ void survive(const std::string& input, Read read, Counts& counts) {
   EXPECT_FALSE(verify(*module).empty()) << input;  // and the verifier survives it
 }
 
+/// Memory is not reserved by a number that stands in a text.
+TEST(Hostile, ManyResultsAreRejectedBeforeTheyAreMade) {
+  const auto text = [](const char* results) {
+    return std::string(
+               "entry @f(%p: tile<ptr<f32>>) {\n"
+               "  %v = make_tensor_view %p, shape = [8], strides = [1] : tensor_view<8xf32, strides=[1]>\n  ") +
+           results + " = get_tensor_shape %v : tensor_view<8xf32, strides=[1]> -> tile<i64>\n  return\n}\n";
+  };
+  EXPECT_NO_THROW((void)parse(text("%a")));
+  try {
+    (void)parse(text("%a:4294967295"));
+    FAIL() << "expected a ParseError";
+  } catch (const ParseError& error) {
+    EXPECT_NE(std::string(error.what()).find("at most 64 results"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Hostile, DamagedTextIsRejectedOrRead) {
   std::vector<std::string> programs;
   for (const auto& module : golden_modules()) {

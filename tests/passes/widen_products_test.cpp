@@ -3,6 +3,8 @@
 #include "base/rounds.hpp"
 #include "passes/passed.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
+#include "tessera/ir/parser.hpp"
+#include "tessera/passes/passes.hpp"
 
 namespace tessera::test {
 namespace THIS_FILE {
@@ -237,6 +239,30 @@ TEST(WidenProducts, SumsThatOthersReadAreCutInTheLoop) {
       EXPECT_EQ(rows_carried(*p), 4);
     }
   }
+}
+/// A text that the language does not record: an iteration ends inside a branch. The loop carries its few rows.
+TEST(WidenProducts, LoopsThatContinueEarlyCarryFewRows) {
+  const auto module = ir::parse(R"(
+entry @early(%n: tile<i32>, %c: tile<i1>) {
+  %zero = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %a = constant <f16: 1.0> : tile<4x16xf16>
+  %b = constant <f16: 2.0> : tile<16x16xf16>
+  %z = constant <f32: 0.0> : tile<4x16xf32>
+  %sum = for %k in (%zero to %n, step %one) : tile<i32> iter_values(%s = %z) -> (tile<4x16xf32>) {
+    %p = mmaf %a, %b, %s : tile<4x16xf16>, tile<16x16xf16>, tile<4x16xf32>
+    if %c {
+      continue %p : tile<4x16xf32>
+    } else {
+    }
+    %q = mmaf %a, %b, %p : tile<4x16xf16>, tile<16x16xf16>, tile<4x16xf32>
+    continue %q : tile<4x16xf32>
+  }
+  return
+}
+)");
+  EXPECT_TRUE(passes::widen_products(*module->functions[0]));
+  EXPECT_EQ(problems(*module), "");
 }
 TEST(WidenProducts, BatchesAndLayers) {
   const auto three = [](std::int64_t a, std::int64_t b, std::int64_t c) {

@@ -79,13 +79,19 @@ def _linear(g: Tensor, x: Tensor, w: Tensor) -> tuple[Callable[[], Tensor], ...]
 
 def _row_extreme(g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Equal extremes share the gradient, as in torch.amax."""
-    taken = (x == y.unsqueeze(-1)).to(g.dtype)
-    return (g.unsqueeze(-1) * taken / taken.sum(-1, keepdim=True)).to(x.dtype)
+    taken = x == y.unsqueeze(-1)
+    return _shares(g.unsqueeze(-1), taken, taken.sum(-1, keepdim=True)).to(x.dtype)
 
 
 def _all_extreme(g: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    taken = (x == y).to(g.dtype)
-    return (g * taken / taken.sum()).to(x.dtype)
+    taken = x == y
+    return _shares(g, taken, taken.sum()).to(x.dtype)
+
+
+def _shares(g: Tensor, taken: Tensor, count: Tensor) -> Tensor:
+    """g divided by an integer that a 16-bit float may not hold, where taken."""
+    wide = torch.promote_types(g.dtype, torch.float32)
+    return taken * (g.to(wide) / count)
 
 
 def _silu_mul(g: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
@@ -313,6 +319,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, residual: T
 
 def attention(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None, causal: bool = False, window: int = 0) -> Tensor:
     """tessera.attention: causal from the last query, sliding windows, fewer heads of k and v than of q."""
+    if scale == 0:
+        raise ValueError("scale: expected a number other than 0, or None for 1 / sqrt(d), found 0")
     return _ops.attention(q, k, v, scale or 0.0, causal, window)
 
 

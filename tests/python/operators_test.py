@@ -171,6 +171,22 @@ def test_derivatives():
     assert tied.grad.eq(0.5).all()
 
 
+def test_many_equal_extremes():
+    """More than the largest number of f16: each has its share."""
+    for reduced, axis in ((OPS.max_all, None), (OPS.min_all, None), (OPS.max, -1)):
+        x = torch.zeros((100000,) if axis is None else (1, 100000), device=device, dtype=torch.float16).requires_grad_()
+        reduced(x).sum().backward(gradient=torch.tensor(1000.0, device=device, dtype=torch.float16))
+        assert x.grad.eq(torch.tensor(0.01, dtype=torch.float16).item()).all(), x.grad.unique()
+
+
+def test_no_scale():
+    import tessera.torch
+
+    q = values(1, 1, 4, 16)
+    raises("expected a number other than 0", lambda: tessera.torch.attention(q, q, q, scale=0.0), ValueError)
+    tessera.torch.attention(q, q, q, scale=0.5)
+
+
 def test_no_derivative():
     q = values(1, 1, 4, 16).requires_grad_()
     made = OPS.attention(q, q.detach(), q.detach())

@@ -13,7 +13,7 @@
 #include "model/kernels.hpp"
 #include "model/products.hpp"
 #include "model/scaled_row_kernels.hpp"
-#include "tessera/kernels/block_scaled_gemm.hpp"
+#include "mortar/model/fp8_weights.hpp"
 #include "tessera/kernels/linear.hpp"
 
 namespace mortar {
@@ -21,50 +21,7 @@ namespace THIS_FILE {
 
 constexpr float kEpsilon = 1e-6f;
 
-/// FP8 weights [rows, columns] with a scale for each block of 128 x 128.
-struct Weights {
-  Weights(std::int64_t rows, std::int64_t columns) : n(rows), k(columns) {
-    std::mt19937 random(7);
-    std::uniform_real_distribution<float> number(-2, 2), scale(0.01f, 0.05f);
-    for (std::int64_t i = 0; i < n * k; ++i) values.push_back(f8e4m3(number(random)));
-    for (std::int64_t i = 0; i < blocks(n) * blocks(k); ++i) scales.push_back(scale(random));
-  }
-  static std::int64_t blocks(std::int64_t extent) { return ceil_div(extent, std::int64_t{kScaled}); }
-  double at(std::int64_t i, std::int64_t j) const {
-    return double{static_cast<float>(values[static_cast<std::size_t>(i * k + j)])} *
-           double{scales[static_cast<std::size_t>(i / kScaled * blocks(k) + j / kScaled)]};
-  }
-  /// Of each row, the product with `row`.
-  std::vector<double> times(const std::vector<double>& row) const {
-    std::vector<double> sums;
-    for (std::int64_t i = 0; i < n; ++i) {
-      double sum = 0;
-      for (std::int64_t j = 0; j < k; ++j) sum += at(i, j) * row[static_cast<std::size_t>(j)];
-      sums.push_back(sum);
-    }
-    return sums;
-  }
-  /// Of each row, the root of the sum of squares of its products with `row`.
-  std::vector<double> sizes(const std::vector<double>& row) const {
-    std::vector<double> roots;
-    for (std::int64_t i = 0; i < n; ++i) {
-      double sum = 0;
-      for (std::int64_t j = 0; j < k; ++j) sum += std::pow(at(i, j) * row[static_cast<std::size_t>(j)], 2);
-      roots.push_back(std::sqrt(sum));
-    }
-    return roots;
-  }
-  Tensor<f8e4m3, 2> tensor() const { return from(values, {n, k}).sync(); }
-  Matrix matrix() const {
-    Matrix made;
-    made.quantized = tensor(), made.scales = scale_tensor(), made.is_fp8 = true;
-    return made;
-  }
-  Tensor<f32, 2> scale_tensor() const { return from(scales, {blocks(n), blocks(k)}).sync(); }
-  std::int64_t n, k;
-  std::vector<f8e4m3> values;
-  std::vector<float> scales;
-};
+using test::Weights;
 
 struct Row {
   explicit Row(std::int64_t k, unsigned seed = 9) {
@@ -449,85 +406,6 @@ TEST(SeveralFp8Rows, HaveGatesOfTheirNorm) {
     SCOPED_TRACE(testing::Message() << m << " rows");
     expect_rows_near(y, every, wanted, 0.06);  // the normalised row, gate and up are rounded
   }
-}
-
-Numerics rounding_rows() {
-  Numerics numerics;
-  numerics.fp8_activations = true;
-  return numerics;
-}
-/// Rows of ordinary, of large and of small numbers, one of zeros, and, if told, one with an infinity and one with NaN.
-Tensor<bf16, 2> rows_of_all_kinds(std::int64_t m, std::int64_t k, bool infinite) {
-  std::mt19937 random(11);
-  std::normal_distribution<float> number;
-  std::vector<bf16> values;
-  for (std::int64_t i = 0; i < m; ++i)
-    for (std::int64_t j = 0; j < k; ++j)
-      values.push_back(bf16(number(random) * (i % 7 == 3 ? 0.0f : std::ldexp(1.0f, static_cast<int>(i % 5) * 6 - 12))));
-  if (infinite) {
-    values[static_cast<std::size_t>(4 * k + k / 2)] = bf16(std::numeric_limits<float>::infinity());
-    values[static_cast<std::size_t>(5 * k + 1)] = bf16(std::numeric_limits<float>::quiet_NaN());
-  }
-  return from(values, {m, k}).sync();
-}
-/// NaN is equal to NaN.
-void expect_equal(const Tensor<bf16, 2>& found, const Tensor<bf16, 2>& wanted) {
-  const auto f = host(found).sync(), w = host(wanted).sync();
-  ASSERT_EQ(f.size(), w.size());
-  for (std::size_t i = 0; i < f.size(); ++i) {
-    const float a = static_cast<float>(f[i]), b = static_cast<float>(w[i]);
-    ASSERT_TRUE(a == b || (std::isnan(a) && std::isnan(b))) << i << ": " << a << " instead of " << b;
-  }
-}
-/// What separate kernels give: the rows are rounded to bf16, then to FP8.
-Tensor<bf16, 2> product_of_rounded(const Tensor<bf16, 2>& x, const Matrix& w) {
-  const auto [rows, scales] = kernels::quantize_blocks<f8e4m3, 1>(x).sync();
-  return kernels::block_scaled_linear(rows, scales, w.quantized, w.scales).sync();
-}
-
-TEST(RoundedRows, OfANormAreThoseOfSeparateKernels) {
-  for (const std::int64_t k : {128, 200, 648, 1160}) {
-    const Matrix matrix = Weights(264, k).matrix();
-    const auto weight = random::normal<bf16>({k}, 5).sync();
-    const Norm norm{weight, kEpsilon};
-    for (const std::int64_t m : {17, 40})
-      for (const bool infinite : {false, true}) {
-        SCOPED_TRACE(testing::Message() << m << " rows of " << k << (infinite ? ", not all finite" : ""));
-        const auto x = rows_of_all_kinds(m, k, infinite);
-        const auto y = normed_linear(x.view(), norm, matrix, rounding_rows()).sync();
-        expect_equal(y, product_of_rounded(normed(x.view(), norm, {}).sync(), matrix));
-      }
-  }
-}
-TEST(RoundedRows, OfGatesAreThoseOfSeparateKernels) {
-  for (const std::int64_t n : {128, 264}) {  // columns of each half
-    const std::int64_t k = 200;
-    DenseMlp mlp;
-    mlp.gate_up = Weights(2 * n, k).matrix();
-    mlp.down = Weights(k, n).matrix();
-    const auto weight = random::normal<bf16>({k}, 5).sync();
-    const Norm norm{weight, kEpsilon};
-    for (const bool infinite : {false, true}) {
-      SCOPED_TRACE(testing::Message() << n << " columns" << (infinite ? ", not all finite" : ""));
-      const auto x = rows_of_all_kinds(21, k, infinite);
-      const auto y = dense_mlp(x.view(), norm, mlp, rounding_rows()).sync();
-      const auto gate_up = product_of_rounded(normed(x.view(), norm, {}).sync(), mlp.gate_up);
-      const auto h = gated(gate_up.view(), {}).sync();
-      const auto [rows, scales] = kernels::quantize_blocks<f8e4m3, 1>(h).sync();
-      expect_equal(
-          y,
-          kernels::block_scaled_linear(rows, scales, mlp.down.quantized, mlp.down.scales, kernels::residual(x)).sync());
-    }
-  }
-}
-/// Few rows keep their numbers: the weights are what takes time.
-TEST(RoundedRows, AreAtLeast17) {
-  const Matrix matrix = Weights(264, 200).matrix();
-  const auto weight = ones<bf16>({std::int64_t{200}}).sync();
-  const auto x = rows_of_all_kinds(16, 200, false);
-  const auto y = host(normed_linear(x.view(), {weight, kEpsilon}, matrix, rounding_rows()).sync()).sync();
-  const auto plain = host(normed_linear(x.view(), {weight, kEpsilon}, matrix, {}).sync()).sync();
-  EXPECT_TRUE(std::equal(y.begin(), y.end(), plain.begin()));
 }
 
 /// The tiles that only a GPU takes.

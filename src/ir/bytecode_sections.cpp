@@ -9,8 +9,8 @@ namespace tessera::ir {
 
 namespace {
 
-constexpr std::size_t kMostShared = std::size_t{256} << 20;  // bytes of copies of what the file has once
-constexpr std::size_t kMostAlignment = 4096;
+constexpr std::size_t kMaxShared = std::size_t{256} << 20;  // bytes of copies of what the file has once
+constexpr std::size_t kMaxAlignment = 4096;
 
 }  // namespace
 
@@ -56,7 +56,7 @@ void BytecodeSections::read_sections(ByteReader& in, std::size_t file_bytes) {
     if (id == kProducer && !at_least(3)) in.fail("the section of the producer came with 13.3");
     const std::uint64_t length = in.number("the length of a section", file_bytes);
     if ((head & kAligned) != 0) {
-      const std::uint64_t alignment = in.number("an alignment", kMostAlignment);
+      const std::uint64_t alignment = in.number("an alignment", kMaxAlignment);
       if (!std::has_single_bit(alignment)) in.fail("expected an alignment that is a power of two, found ", alignment);
       if (const std::uint64_t over = in.offset() % alignment; over != 0) in.raw(alignment - over, "padding");
     }
@@ -89,8 +89,8 @@ const ByteReader& BytecodeSections::Table::at(const ByteReader& in, std::uint64_
 }
 
 void BytecodeSections::charge(const ByteReader& in, std::size_t bytes) {
-  if (bytes > kMostShared - charged_)
-    in.fail("expected at most ", kMostShared,
+  if (bytes > kMaxShared - charged_)
+    in.fail("expected at most ", kMaxShared,
             " bytes of constants, strings and arguments where they are used, found more");
   charged_ += bytes;
 }
@@ -121,11 +121,24 @@ void BytecodeSections::read_debug(ByteReader in) {
   debug_ = table(in, 4, "places");
   debug_.what = "places";
   known_places_.resize(debug_.items.size());
+  known_files_.resize(strings_.items.size());
 }
 
 /// Functions are numbered from 1; 0: it has no debug information.
 BytecodeSections::Places BytecodeSections::places(std::uint64_t function) const {
   return function == 0 || function > functions_.size() ? Places{} : functions_[static_cast<std::size_t>(function - 1)];
+}
+
+/// Each name is looked up once: a file may name one long string in many places.
+const char* BytecodeSections::file_name(ByteReader& in) {
+  const std::uint64_t index = in.varint("a file");
+  ByteReader file = strings_.at(in, index);
+  const char*& known = known_files_[static_cast<std::size_t>(index)];
+  if (known == nullptr) {
+    charge(in, file.left());
+    known = kept_text(file.raw(file.left(), "a file"));
+  }
+  return known;
 }
 
 /// Places are numbered from 1; 0, and what is no location: unknown.
@@ -139,9 +152,8 @@ SourceLocation BytecodeSections::place(const Places& places, std::size_t i) {
   ByteReader item = debug_.items[static_cast<std::size_t>(id - 1)];
   if (item.ended() || item.byte("a place") != kLocation) return *known;
   item.varint("a scope");
-  ByteReader file = strings_.at(item, item.varint("a file"));
   SourceLocation loc;
-  loc.file = kept_text(file.raw(file.left(), "a file"));
+  loc.file = file_name(item);
   loc.line = static_cast<std::uint32_t>(item.number("a line", UINT32_MAX));
   loc.column = static_cast<std::uint32_t>(item.number("a column", UINT32_MAX));
   if (loc.known()) known = loc;

@@ -26,7 +26,7 @@ class BytecodeSections {
   /// What the index that is read stands for.
   std::string string(ByteReader& in, const char* what);
   Type type(ByteReader& in, const char* what);
-  /// The same for a type that a value may have.
+  /// As type(), for a type that a value may have.
   Type value_type(ByteReader& in, const char* what);
   DenseAttr constant(ByteReader& in, Type type);
   /// A self-contained attribute.
@@ -54,6 +54,7 @@ class BytecodeSections {
   void read_header(ByteReader& in);
   void read_sections(ByteReader& in, std::size_t file_bytes);
   void read_debug(ByteReader in);
+  const char* file_name(ByteReader& in);
   Type type_of(const ByteReader& in, std::uint64_t index, int depth);
   Type decode_type(ByteReader item, int depth);
   Type tile(ByteReader& item, int depth);
@@ -70,6 +71,7 @@ class BytecodeSections {
   Table strings_, types_, constants_, debug_;
   std::vector<Type> known_types_;                            ///< of `types_`, null where not decoded yet
   std::vector<std::optional<SourceLocation>> known_places_;  ///< of `debug_`
+  std::vector<const char*> known_files_;                     ///< of `strings_`, null where no place has named it yet
   std::vector<Places> functions_;                            ///< of `place_ids_`
   std::vector<std::uint64_t> place_ids_;
   std::size_t charged_ = 0;

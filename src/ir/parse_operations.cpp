@@ -109,7 +109,7 @@ std::vector<Type> OperationParser::type_list() {
 void OperationParser::one_type(Draft& d, int result) {
   if (d.named == 0) return;
   // One for each axis; the number stands in the text and may be any.
-  if (d.named > kMostAxes) in_.fail(concat("at most ", kMostAxes, " results"));
+  if (d.named > kMaxAxes) in_.fail(concat("at most ", kMaxAxes, " results"));
   d.results[static_cast<std::size_t>(result)].assign(d.named, parts_.type());
 }
 
@@ -295,6 +295,17 @@ void OperationParser::statement(Block& block) {
   recover(start);
 }
 
+namespace {
+
+/// The quote that ends the string at `at`, or the last character of its line.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  for (++at; at < text.size() && text[at] != '"' && text[at] != '\n'; ++at)
+    if (text[at] == '\\') ++at;
+  return std::min(at, text.size() - 1);
+}
+
+}  // namespace
+
 /// Strings and comments are passed whole, so that braces in them do not count. A line that begins with `(` has the
 /// arguments of a region.
 void OperationParser::recover(std::size_t start) {
@@ -304,7 +315,9 @@ void OperationParser::recover(std::size_t start) {
   for (; at < text.size(); ++at) {
     const char c = text[at];
     if (c == '"') {
-      at = std::min(text.find_first_of("\"\n", at + 1), text.size() - 1);
+      at = end_of_string(text, at);
+    } else if (c == '/' && text.substr(at).starts_with("//")) {
+      at = std::min(text.find('\n', at), text.size()) - 1;  // its end is the end of the line
     } else if (c == '{') {
       ++open;
     } else if (c == '}' && --open < 0) {

@@ -283,6 +283,14 @@ TEST(Parse, AllProblemsAreFoundAndNoneTwice) {
   EXPECT_EQ(std::count(found.begin(), found.end(), '\n'), 7);
 }
 
+/// What is passed after a problem: braces in comments and strings are no braces, nor is an escaped quote an end.
+TEST(Parse, CommentsAndStringsBehindAProblemArePassed) {
+  for (const char* rest : {"// {", "// }", "\"{\" // \"", "\"a\\\"{\""})
+    EXPECT_EQ(problems_of(entry(std::string("addg ") + rest + "\n%s = addh %x\n")),
+              "2:1: expected an operation, found `addg`\n3:6: expected an operation, found `addh`\n")
+        << rest;
+}
+
 TEST(Parse, ProblemsOfTheVerifierHaveTheirPlaces) {
   const std::string text =
       "global @g <f32: 0.0> : tile<4xf32>\nglobal @g <f32: 0.0> : tile<2x2xf32>\n"

@@ -73,7 +73,7 @@ constexpr OptionRow kExplainOptions[] = {
 constexpr UsageForm kOptForms[] = {
     {"tessera opt [options] FILE",
      "reads Tile IR, as text or as bytecode, runs the compiler's passes on it for a GPU, and prints the text of the "
-     "result. Of the launch nothing is known, so passes that need its sizes do not run."},
+     "result. Nothing is known of the launch, so passes that need its sizes do not run."},
     {"tessera opt --passes none [--bytecode VERSION -o OUT] FILE", "converts between text and bytecode."},
 };
 constexpr OptionRow kOptOptions[] = {
@@ -89,8 +89,7 @@ constexpr OptionRow kOptOptions[] = {
 constexpr UsageForm kRunForms[] = {
     {"tessera run [options] FILE [--with] VALUE...",
      "runs an entry of FILE, Tile IR as text or as bytecode, on the CPU. Its arguments are the values in their order: "
-     "a "
-     "number; for an address an array, x.npy, which is read, x.npy=y.npy, which is written to y.npy afterwards, or "
+     "a number; for an address an array, x.npy, which is read, x.npy=y.npy, which is written to y.npy afterwards, or "
      "f32[4,8]=y.npy, a new one of zeros."},
 };
 constexpr OptionRow kRunOptions[] = {
@@ -106,8 +105,7 @@ constexpr OptionRow kRunOptions[] = {
 constexpr UsageForm kVerifyForms[] = {
     {"tessera verify FILE...",
      "reads Tile IR, as text or as bytecode, and reports everything that breaks its rules, with the place. It exits "
-     "with "
-     "1 if it has found something."},
+     "with 1 if it has found something."},
 };
 
 constexpr UsageForm kBenchForms[] = {

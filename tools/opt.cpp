@@ -75,7 +75,8 @@ OptOptions parse_opt(Words words) {
     o.none = given.text("--passes") == "none";
     if (!o.none) o.only = split(given.text("--passes"));
   }
-  if (given.has("--passes") && given.has("--until")) throw UsageError("--passes or --until, not both");
+  if (given.has("--passes") && given.has("--until"))
+    throw UsageError("expected one of --passes and --until, found both");
   for (const std::string& name : o.only) pass_of(name);
   if (given.has("--until")) pass_of(o.until);
   if (o.bytecode && o.output.empty()) throw UsageError("--bytecode needs -o FILE: it is not written to a terminal");
@@ -83,7 +84,7 @@ OptOptions parse_opt(Words words) {
   return o;
 }
 
-/// Passes for code generation lower checks, which only those that ask for them want.
+/// Passes for code generation lower checks, so they run only if they are named.
 void run(const OptOptions& o, ir::Module& module) {
   if (o.none) return;
   passes::Work work;

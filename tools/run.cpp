@@ -18,8 +18,8 @@
 namespace tessera {
 namespace {
 
-constexpr int kMostAxes = 8;                                   // of a .npy file
-constexpr std::int64_t kMostElements = std::int64_t{1} << 40;  // of a new array
+constexpr int kMaxAxes = 8;                                   // of a .npy file
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;  // of a new array
 
 struct RunOptions {
   std::string file, entry;
@@ -70,8 +70,8 @@ void set_row_major(Array& array) {
 Array loaded(const std::string& path, const std::vector<ElementType>& elements) {
   std::string problem;
   for (const ElementType element : elements) {
-    for (int rank = 0; rank <= kMostAxes; ++rank) {
-      std::int64_t dims[kMostAxes];
+    for (int rank = 0; rank <= kMaxAxes; ++rank) {
+      std::int64_t dims[kMaxAxes];
       try {
         detail::NpyFile file(path, element, rank, dims, {});
         Array array;
@@ -90,8 +90,10 @@ Array loaded(const std::string& path, const std::vector<ElementType>& elements) 
   throw IoError(concat("expected a .npy file of ", names_of(elements), ", row-major, found: ", problem));
 }
 
-std::int64_t integer_of(std::string_view text, std::int64_t least, std::int64_t most, const std::string& what) {
-  std::int64_t value = 0;
+template <class T = std::int64_t>
+T integer_of(std::string_view text, std::type_identity_t<T> least, std::type_identity_t<T> most,
+             const std::string& what) {
+  T value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
     throw UsageError(concat("expected ", what, ", found ", text));
@@ -109,15 +111,15 @@ Array made(const std::string& text, const std::vector<ElementType>& elements) {
   Array array;
   array.element = *element;
   const std::string list = text.substr(open + 1, text.size() - open - 2);
-  std::int64_t left = kMostElements;
+  std::int64_t left = kMaxElements;
   for (std::size_t at = 0; !list.empty() && at <= list.size();) {
     const std::size_t end = std::min(list.find(',', at), list.size());
     array.dims.push_back(integer_of(list.substr(at, end - at), 0, left, "an extent"));
     left /= std::max<std::int64_t>(array.dims.back(), 1);
     at = end + 1;
   }
-  if (array.dims.size() > static_cast<std::size_t>(kMostAxes))
-    throw UsageError(concat("expected at most ", kMostAxes, " extents, found ", array.dims.size()));
+  if (array.dims.size() > static_cast<std::size_t>(kMaxAxes))
+    throw UsageError(concat("expected at most ", kMaxAxes, " extents, found ", array.dims.size()));
   set_row_major(array);
   array.storage = runtime::Storage::allocate(Device::cpu(), array.bytes());
   std::fill_n(array.storage->data(), array.bytes(), std::byte{0});
@@ -143,8 +145,11 @@ std::uint64_t bits_of(const std::string& text, ir::Elem e) {
   const std::string what = concat("a number of ", ir::info(e).text);
   if (!ir::info(e).is_float) {
     const int bits = ir::info(e).bits;
-    const std::int64_t most = bits >= 64 ? INT64_MAX : (std::int64_t{1} << std::max(bits - 1, 1)) - 1;
-    return static_cast<std::uint64_t>(integer_of(text, bits == 1 ? 0 : -most - 1, most, what));
+    // Negative numbers as signed integers, others as unsigned ones.
+    if (text.starts_with('-'))
+      return static_cast<std::uint64_t>(
+          integer_of<std::int64_t>(text, bits == 1 ? 0 : INT64_MIN >> (64 - bits), 0, what));
+    return integer_of<std::uint64_t>(text, 0, UINT64_MAX >> (64 - bits), what);
   }
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -232,11 +237,14 @@ cpu::Grid grid_of(const std::string& text) {
   for (std::size_t at = 0; at <= text.size(); ++axis) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     if (axis == std::size(axes)) throw UsageError(concat("--grid takes at most three numbers, found ", text));
-    constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 24) - 1;
+    constexpr std::int64_t kMaxBlocks = (std::int64_t{1} << 24) - 1;
     *axes[axis] = static_cast<std::uint32_t>(
-        integer_of(text.substr(at, end - at), 1, kMostBlocks, "a number of blocks for --grid"));
+        integer_of(text.substr(at, end - at), 1, kMaxBlocks, "a number of blocks for --grid"));
     at = end + 1;
   }
+  constexpr std::uint64_t kMaxOfAll = UINT32_MAX;
+  if (std::uint64_t{grid.x} * grid.y > kMaxOfAll || std::uint64_t{grid.x} * grid.y * grid.z > kMaxOfAll)
+    throw UsageError(concat("--grid takes at most ", kMaxOfAll, " blocks in all, found ", text));
   return grid;
 }
 

@@ -18,6 +18,17 @@ std::string counted(std::size_t n, const char* one, const char* several) {
   return concat(n, " ", n == 1 ? one : several);
 }
 
+/// A file that cannot be opened has one problem, so that the others are looked at, too.
+IrFile read_or_report(const std::string& path) {
+  try {
+    return read_ir_file(path);
+  } catch (const IoError& error) {
+    IrFile none;
+    none.problems.emplace_back(error.message());
+    return none;
+  }
+}
+
 /// What a valid file holds: "bytecode 13.4, needs 13.1; 1 function, 12 operations".
 std::string summary(const IrFile& file) {
   const auto text = [](ir::BytecodeVersion v) { return concat(int{v.major}, ".", int{v.minor}); };
@@ -39,7 +50,7 @@ int verify_command(Words words) {
   } catch (const UsageError& error) { return report_usage(row_of("verify"), error); }
   bool valid = true;
   for (const std::string& path : paths) {
-    const IrFile file = read_ir_file(path);
+    const IrFile file = read_or_report(path);
     for (const std::string& problem : file.problems) std::fprintf(stderr, "%s\n", problem.c_str());
     valid = valid && file.problems.empty();
     if (file.problems.empty()) std::printf("%s: valid (%s)\n", path.c_str(), summary(file).c_str());

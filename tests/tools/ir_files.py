@@ -140,6 +140,7 @@ for words, message in [
     ([scale, array, "1.5"], "expected a number of i32, found 1.5"),
     ([scale, "f16[4]", "1"], "expected the element type and extents of a new array, such as f32[4,8], found f16[4]"),
     ([scale, "f32[1099511627776,2]", "1"], "expected an extent, found 2"),
+    (["--grid", "4194304,2097152,2097152", scale, array, "1"], "at most 4294967295 blocks in all"),
     (["--grid", "0", scale, array, "1"], "expected a number of blocks for --grid, found 0"),
     ([], "expected a file of Tile IR"),
 ]:
@@ -171,7 +172,7 @@ for words, message in [
     (["opt", "--target", "sm_75", scale], "--target takes a GPU such as sm_90, or cpu, found sm_75"),
     (["opt", "--bytecode", "13.9", "-o", "x", scale], "--bytecode takes a version from 13.1 to 13.4, found 13.9"),
     (["opt", "--bytecode", "13.4", scale], "--bytecode needs -o FILE"),
-    (["opt", "--passes", "fold", "--until", "clean_up", scale], "--passes or --until, not both"),
+    (["opt", "--passes", "fold", "--until", "clean_up", scale], "expected one of --passes and --until, found both"),
     (["opt"], "expected one file of Tile IR, found 0"),
     (["verify"], "expected files of Tile IR"),
 ]:

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::size_t kMostProblems = 100;
+constexpr std::size_t kMaxProblems = 100;
 
 std::string content_of(const std::string& path) {
   std::error_code ignored;
@@ -30,7 +30,7 @@ std::string content_of(const std::string& path) {
 
 void read_as_text(const std::string& path, const std::string& content, IrFile& file) {
   try {
-    file.module = ir::parse(content, {.file = path, .most_problems = kMostProblems});
+    file.module = ir::parse(content, {.file = path, .most_problems = kMaxProblems});
   } catch (const ir::ParseError& error) {
     for (const ir::TextProblem& p : error.problems())
       file.problems.push_back(concat(path, ":", p.line, ":", p.column, ": ", p.message));

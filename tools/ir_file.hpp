@@ -18,7 +18,7 @@ struct IrFile {
 };
 /// Reads and verifies the file. Throws IoError if it cannot be opened.
 IrFile read_ir_file(const std::string& path);
-/// The same for a file that must be valid: CompileError with all problems otherwise.
+/// As read_ir_file(), for a file that must be valid. Throws CompileError with all problems of one that is not.
 IrFile valid_ir_file(const std::string& path);
 
 }  // namespace tessera

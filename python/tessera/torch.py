@@ -195,7 +195,7 @@ _register_all()
 
 def _last(name: str, x: Tensor, dim: int) -> None:
     if dim not in (-1, x.dim() - 1):
-        raise ValueError(f"{name}: dim is {dim}; expected the last one, -1.\n  Move the axis there with x.transpose(dim, -1).")
+        raise ValueError(f"{name}: expected dim to be the last one, -1, found {dim}.\n  Move the axis there with x.transpose(dim, -1).")
 
 
 def relu(x: Tensor) -> Tensor:
@@ -349,7 +349,7 @@ _NAMES = {torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", to
 def _named(operator: str, dtype: torch.dtype) -> Callable[..., Any]:
     name = f"{operator}_{_NAMES.get(dtype, dtype)}"
     if not hasattr(_ops, name):
-        raise ValueError(f"{operator}: dtype is {dtype}, which it does not make")
+        raise ValueError(f"{operator}: expected a dtype that it makes, found {dtype}")
     found: Callable[..., Any] = getattr(_ops, name)
     return found
 

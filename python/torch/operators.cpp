@@ -19,7 +19,7 @@ namespace {
 namespace pt = tessera::pytorch;
 using pt::Handle;
 
-constexpr std::size_t kMostTensors = 3, kMostNumbers = 4, kMostFunctions = 128;
+constexpr std::size_t kMaxTensors = 3, kMaxNumbers = 4, kMaxFunctions = 128;
 
 /// The tables of the other library. Throws DeviceError if it is not there.
 const GuestTable& table() {
@@ -61,8 +61,8 @@ std::string argument_text(const Function& f, int i) {
 
 /// Arguments of a call, taken over from PyTorch's stack.
 struct Arguments {
-  std::array<pt::Argument, kMostTensors> tensors;
-  std::array<double, kMostNumbers> numbers{};
+  std::array<pt::Argument, kMaxTensors> tensors;
+  std::array<double, kMaxNumbers> numbers{};
   int count = 0;  ///< of tensors; those that are left out come last
 
   Arguments(const Function& f, const StableIValue* stack) {
@@ -100,8 +100,8 @@ ElementType element_of(const Function& f, int i, std::int32_t dtype) {
 }
 
 /// Element type and device of each tensor; all are on one device.
-std::array<ElementType, kMostTensors> read_kinds(const Function& f, Arguments& a) {
-  std::array<ElementType, kMostTensors> elements{};
+std::array<ElementType, kMaxTensors> read_kinds(const Function& f, Arguments& a) {
+  std::array<ElementType, kMaxTensors> elements{};
   for (int i = 0; i < a.count; ++i) {
     pt::Argument& t = a[i];
     pt::check(aoti_torch_get_dtype(t.handle.get(), &t.dtype), "aoti_torch_get_dtype");
@@ -185,7 +185,7 @@ GuestTensor guest(pt::Argument& a, ElementType element) {
 void run(const Function& f, StableIValue* stack) {
   Arguments a(f, stack);
   const auto elements = read_kinds(f, a);
-  std::array<GuestTensor, kMostTensors> tensors{};
+  std::array<GuestTensor, kMaxTensors> tensors{};
   for (int i = 0; i < a.count; ++i)
     tensors[static_cast<std::size_t>(i)] = guest(a[i], elements[static_cast<std::size_t>(i)]);
   const bool cpu = a[0].device_type == aoti_torch_device_type_cpu();
@@ -269,13 +269,13 @@ constexpr std::array<EntryPoint, sizeof...(I)> entry_points(std::index_sequence<
 }
 
 bool register_all() {
-  static constexpr auto kRun = entry_points<run>(std::make_index_sequence<kMostFunctions>());
-  static constexpr auto kFake = entry_points<fake>(std::make_index_sequence<kMostFunctions>());
+  static constexpr auto kRun = entry_points<run>(std::make_index_sequence<kMaxFunctions>());
+  static constexpr auto kFake = entry_points<fake>(std::make_index_sequence<kMaxFunctions>());
   TorchLibraryHandle definitions = nullptr;  // kept as long as the process, as those below
   pt::check(aoti_torch_library_init_fragment("tessera", __FILE__, __LINE__, &definitions),
             "aoti_torch_library_init_fragment");
   const auto count = static_cast<std::size_t>(table().count);
-  if (count > kMostFunctions) throw InternalError(concat("there are ", count, " functions, more than kMostFunctions"));
+  if (count > kMaxFunctions) throw InternalError(concat("there are ", count, " functions, more than kMaxFunctions"));
   for (std::size_t i = 0; i < count; ++i)
     pt::check(aoti_torch_library_def(definitions, schema(table().functions[i]).c_str()), "aoti_torch_library_def");
   for (const char* key : {"CPU", "CUDA", "Meta"}) {

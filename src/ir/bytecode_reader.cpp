@@ -203,7 +203,7 @@ class FunctionReader {
   }
 
   void regions(ByteReader& in, Operation& op, int depth) {
-    if (depth >= kMostRegionDepth) in.fail("expected at most ", kMostRegionDepth, " regions in each other, found more");
+    if (depth >= kMaxRegionDepth) in.fail("expected at most ", kMaxRegionDepth, " regions in each other, found more");
     const bool branch = op.op() == Op::If;
     const std::uint64_t n = in.number("the number of regions", branch ? 2 : 1);
     if (n == 0) in.fail("expected a region of ", op.info().mnemonic, ", found none");

@@ -27,10 +27,10 @@ enum Section : std::uint8_t {
   kGlobal = 6,
   kProducer = 7
 };
-/// Of the byte that begins a section: an alignment follows.
+/// The bit of a section's first byte that says that an alignment follows.
 inline constexpr std::uint8_t kAligned = 0x80;
 
-/// Of a function.
+/// The bits of a function's flags.
 enum FunctionFlag : std::uint8_t { kPrivateFunction = 1, kEntryFunction = 2, kHintedFunction = 4 };
 
 /// Type tags beyond the elements' (BytecodeTypeOpcodes.td).

@@ -12,8 +12,8 @@ namespace tessera::ir {
 
 namespace {
 
-constexpr int kMostTypeDepth = 4;       // function, tile, pointer, element
-constexpr int kMostAttributeDepth = 8;  // dictionaries and arrays in each other
+constexpr int kMaxTypeDepth = 4;       // function, tile, pointer, element
+constexpr int kMaxAttributeDepth = 8;  // dictionaries and arrays in each other
 
 /// i1 comes as 00 or FF for all elements, packed from the lowest bit on, or as a byte for each.
 void i1_bytes(const ByteReader& in, std::string_view payload, DenseAttr& data) {
@@ -59,7 +59,7 @@ Type BytecodeSections::type_of(const ByteReader& in, std::uint64_t index, int de
   const ByteReader& item = types_.at(in, index);
   Type& known = known_types_[static_cast<std::size_t>(index)];
   if (known) return known;
-  if (depth >= kMostTypeDepth) in.fail("expected types in at most ", kMostTypeDepth, " levels, found more");
+  if (depth >= kMaxTypeDepth) in.fail("expected types in at most ", kMaxTypeDepth, " levels, found more");
   const Type made = decode_type(item, depth);
   return known = made;
 }
@@ -93,15 +93,15 @@ Type BytecodeSections::tile(ByteReader& item, int depth) {
   const Type element = type_of(item, item.varint("an element type"), depth + 1);
   if (element.kind() != TypeKind::Element && element.kind() != TypeKind::Pointer)
     item.fail("expected a tile of numbers or pointers, found one of ", element.str());
-  return Type::tile(element, item.int_list<std::int64_t>("extents", kMostAxes));
+  return Type::tile(element, item.int_list<std::int64_t>("extents", kMaxAxes));
 }
 
 Type BytecodeSections::tensor_view(ByteReader& item, int depth) {
   if (at_least(4)) item.number("the flags of a tensor_view", 0);
   const Type element = type_of(item, item.varint("an element type"), depth + 1);
   if (element.kind() != TypeKind::Element) item.fail("expected a tensor_view of numbers, found one of ", element.str());
-  const auto shape = item.int_list<std::int64_t>("extents", kMostAxes);
-  return Type::tensor_view(element.elem(), shape, item.int_list<std::int64_t>("strides", kMostAxes));
+  const auto shape = item.int_list<std::int64_t>("extents", kMaxAxes);
+  return Type::tensor_view(element.elem(), shape, item.int_list<std::int64_t>("strides", kMaxAxes));
 }
 
 std::optional<PaddingValue> BytecodeSections::padding(ByteReader& item, bool present) {
@@ -116,16 +116,16 @@ std::optional<PaddingValue> BytecodeSections::padding(ByteReader& item, bool pre
 Type BytecodeSections::tiled_view(ByteReader& item, std::uint64_t tag, int depth) {
   if (tag != kPartitionView && !at_least(3)) item.fail("strided_view and gather_scatter_view came with 13.3");
   const bool padded = at_least(3) && item.number("the flags of a view", 1) != 0;
-  const auto extents = item.int_list<std::int32_t>("extents of a tile", kMostAxes);
+  const auto extents = item.int_list<std::int32_t>("extents of a tile", kMaxAxes);
   std::vector<std::int32_t> traversal, dim_map;
-  if (tag == kStridedView) traversal = item.int_list<std::int32_t>("traversal strides", kMostAxes);
+  if (tag == kStridedView) traversal = item.int_list<std::int32_t>("traversal strides", kMaxAxes);
   const Type tensor = type_of(item, item.varint("a tensor_view"), depth + 1);
   if (tensor.kind() != TypeKind::TensorView) item.fail("expected a view of a tensor_view, found ", tensor.str());
   std::int32_t sparse = 0;
   if (tag == kGatherScatterView)
     sparse = static_cast<std::int32_t>(item.number("a sparse axis", INT32_MAX));
   else
-    dim_map = item.int_list<std::int32_t>("entries of a dim_map", kMostAxes);
+    dim_map = item.int_list<std::int32_t>("entries of a dim_map", kMaxAxes);
   const std::optional<PaddingValue> value = padding(item, padded);
   if (tag == kGatherScatterView) return Type::gather_scatter_view(tensor, extents, sparse, value);
   if (tag == kStridedView) return Type::strided_view(tensor, extents, traversal, dim_map, value);
@@ -231,8 +231,8 @@ ArrayAttr BytecodeSections::array(ByteReader& in, int depth) {
 }
 
 Attribute BytecodeSections::tagged(ByteReader& in, int depth) {
-  if (depth >= kMostAttributeDepth)
-    in.fail("expected attributes in at most ", kMostAttributeDepth, " levels, found more");
+  if (depth >= kMaxAttributeDepth)
+    in.fail("expected attributes in at most ", kMaxAttributeDepth, " levels, found more");
   const std::uint8_t tag = in.byte("the tag of an attribute");
   switch (tag) {
     case kIntegerAttr:

@@ -5,7 +5,7 @@ namespace tessera::ir {
 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-/// Of names: letters, digits, `_`, `$`, `.`.
+/// True for the characters of names: letters, digits, `_`, `$` and `.`.
 inline bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '$' || c == '.'; }
 /// The value of a hexadecimal digit; -1 for other characters.
 inline int hex_digit(char c) {

@@ -34,8 +34,8 @@ void OperationParser::block_arguments(Block& block) {
 }
 
 void OperationParser::body(Block& block, Op implicit) {
-  if (depth_ > kMostRegionDepth)
-    in_.fail_at(in_.at(), concat("expected at most ", kMostRegionDepth, " regions in each other, found more"));
+  if (depth_ > kMaxRegionDepth)
+    in_.fail_at(in_.at(), concat("expected at most ", kMaxRegionDepth, " regions in each other, found more"));
   in_.expect("{");
   while (!in_.take("}")) {
     if (in_.at_end()) in_.fail("`}`");

@@ -11,7 +11,7 @@ namespace tessera::ir {
 
 namespace {
 
-constexpr std::size_t kMostText = std::size_t{1} << 30;
+constexpr std::size_t kMaxText = std::size_t{1} << 30;
 
 /// Lines and columns of offsets that are asked in ascending order.
 class LineCounter {
@@ -41,8 +41,8 @@ class ModuleParser {
         operations_(in_, parts_) {}
 
   std::unique_ptr<Module> run() {
-    if (in_.text().size() > kMostText) {
-      in_.report(0, concat("expected a text of at most ", kMostText, " bytes, found ", in_.text().size()));
+    if (in_.text().size() > kMaxText) {
+      in_.report(0, concat("expected a text of at most ", kMaxText, " bytes, found ", in_.text().size()));
       throw_problems();
     }
     try {

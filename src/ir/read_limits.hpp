@@ -4,7 +4,7 @@
 
 namespace tessera::ir {
 
-inline constexpr int kMostRegionDepth = 200;  ///< regions in each other
-inline constexpr std::size_t kMostAxes = 64;  ///< of a type
+inline constexpr int kMaxRegionDepth = 200;  ///< regions in each other
+inline constexpr std::size_t kMaxAxes = 64;  ///< of a type
 
 }  // namespace tessera::ir

@@ -10,7 +10,7 @@ namespace tessera::ir {
 
 namespace {
 
-constexpr std::size_t kMostQuoted = 32;  // characters of the text in a message
+constexpr std::size_t kMaxQuoted = 32;  // characters of the text in a message
 
 template <class Is>
 std::size_t end_of(std::string_view text, std::size_t at, Is is) {
@@ -166,9 +166,9 @@ std::string TextCursor::found() {
     end = end_of(text_, at_ + 1, is_word);
   if (end == at_) end = at_ + 1;
   std::string_view token = text_.substr(at_, end - at_);
-  const bool cut = token.size() > kMostQuoted;
+  const bool cut = token.size() > kMaxQuoted;
   std::string shown;
-  for (char c : token.substr(0, kMostQuoted)) {
+  for (char c : token.substr(0, kMaxQuoted)) {
     const auto u = static_cast<unsigned char>(c);
     shown += u < 0x20 || u >= 0x7F ? concat("\\x", "0123456789ABCDEF"[u >> 4], "0123456789ABCDEF"[u & 15])
                                    : std::string(1, c);

@@ -11,7 +11,7 @@ namespace tessera::ir {
 
 namespace {
 
-constexpr std::int32_t kMostExtent = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kMaxExtent = std::numeric_limits<std::int32_t>::max();
 constexpr const char* kTypes = "a type (tile<...>, a view or token)";
 
 }  // namespace
@@ -79,7 +79,7 @@ Type TextParts::element_or_pointer() {
 std::vector<std::int64_t> TextParts::dims(bool dynamic) {
   std::vector<std::int64_t> shape;
   for (char next = in_.peek(); is_digit(next) || (dynamic && next == '?'); next = in_.peek()) {
-    if (shape.size() == kMostAxes) in_.fail_at(in_.at(), concat("expected at most ", kMostAxes, " axes, found more"));
+    if (shape.size() == kMaxAxes) in_.fail_at(in_.at(), concat("expected at most ", kMaxAxes, " axes, found more"));
     if (next == '?') {
       in_.move_to(in_.at() + 1);
       shape.push_back(kDynamic);
@@ -111,7 +111,7 @@ Type TextParts::tensor_view() {
     in_.expect("[");
     while (!in_.is_next("]")) {
       if (!strides.empty()) in_.expect(",");
-      if (strides.size() == kMostAxes) in_.fail("at most as many strides as extents");
+      if (strides.size() == kMaxAxes) in_.fail("at most as many strides as extents");
       strides.push_back(in_.take("?") ? kDynamic
                                       : in_.integer("a stride", 0, std::numeric_limits<std::int64_t>::max()));
     }
@@ -146,9 +146,9 @@ Type TextParts::tiled_view(TypeKind kind) {
   using Ints = std::vector<std::int32_t>;
   const auto axes = [&](const char* what, std::string_view open, std::string_view close, std::string_view separator) {
     const std::size_t start = in_.at();
-    Ints items = list<std::int32_t>(what, 0, kMostExtent, open, close, separator);
-    if (items.size() > kMostAxes)
-      in_.fail_at(start, concat("expected at most ", kMostAxes, " axes, found ", items.size()));
+    Ints items = list<std::int32_t>(what, 0, kMaxExtent, open, close, separator);
+    if (items.size() > kMaxAxes)
+      in_.fail_at(start, concat("expected at most ", kMaxAxes, " axes, found ", items.size()));
     return items;
   };
   in_.expect("<tile=");
@@ -173,7 +173,7 @@ Type TextParts::tiled_view(TypeKind kind) {
   std::int32_t sparse_dim = 0;
   if (kind == TypeKind::GatherScatterView) {
     in_.expect(", sparse_dim=");
-    sparse_dim = static_cast<std::int32_t>(in_.integer("an axis", 0, kMostExtent));
+    sparse_dim = static_cast<std::int32_t>(in_.integer("an axis", 0, kMaxExtent));
   } else if (in_.take(", dim_map=")) {
     dim_map = axes("an axis", "[", "]", ",");
   }

@@ -321,7 +321,7 @@ std::string dense_text(const DenseAttr& data) {
   std::string values;
   if (data.splat || data.type.num_elements() == 1) {
     values = number_text(listed_as(data.type), dense_element(data, 0));
-  } else if (static_cast<std::size_t>(data.type.num_elements()) > kMostListedElements) {
+  } else if (static_cast<std::size_t>(data.type.num_elements()) > kMaxListedElements) {
     values = hex_string(data.bytes);
   } else {
     std::size_t next = 0;

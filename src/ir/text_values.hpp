@@ -21,7 +21,7 @@ std::uint64_t dense_element(const DenseAttr&, std::size_t index);
 
 /// `"text"` with MLIR's escapes.
 std::string quoted_text(const std::string&);
-/// The same without quotes: backslashes and what is not printable are escaped.
+/// The text without quotes around it: backslashes and what is not printable are escaped.
 std::string escaped_text(const std::string&);
 /// A name of a key or symbol that needs no quotes.
 bool is_bare_name(std::string_view);
@@ -31,7 +31,7 @@ std::string symbol_text(const std::string& name);
 /// What stands before the module's producer in the first line of its text.
 inline constexpr std::string_view kProducerComment = "// Producer: ";
 /// Elements of a list at most; longer ones are one hexadecimal string.
-inline constexpr std::size_t kMostListedElements = 100;
+inline constexpr std::size_t kMaxListedElements = 100;
 
 /// The value of an attribute of an operation.
 std::string attribute_text(AttrKind, const Attribute&);

@@ -376,8 +376,8 @@ int most_warps(const analysis::KernelFacts& facts) {
   const bool by_tensor_cores =
       std::any_of(facts.products.begin(), facts.products.end(),
                   [](const analysis::Product& p) { return analysis::uses_tensor_cores(*p.op); });
-  const std::int64_t most = by_tensor_cores ? tiles_of_mma(step_load(facts)) : kMostWarps;
-  return static_cast<int>(std::min<std::int64_t>(most, kMostWarps));
+  const std::int64_t most = by_tensor_cores ? tiles_of_mma(step_load(facts)) : kMaxWarps;
+  return static_cast<int>(std::min<std::int64_t>(most, kMaxWarps));
 }
 
 /// Warps and blocks of an SM for a kernel with expanded scans. A thread holds two or
@@ -404,7 +404,7 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m, int most) {
   check_numbers(t);
   if (c.warps > 0) c.warps = std::max(c.warps, std::min(c.warps * t.spread, most));
   c.warps = t.warps.value_or(c.warps);
-  if (t.ctas) require_power_of_two("CTAs per cluster", c.ctas = *t.ctas, m.clusters ? kMostCtas : 1);
+  if (t.ctas) require_power_of_two("CTAs per cluster", c.ctas = *t.ctas, m.clusters ? kMaxCtas : 1);
   c.occupancy = t.occupancy.value_or(c.occupancy);
   c.latency = t.latency.value_or(c.latency);
 }
@@ -428,7 +428,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   if (tuning.choose_hints && scanned.tile > 0) choose_for_scans(scanned, facts, c);
   if (tuning.choose_hints && !facts.products.empty())
     leave_room_for_elements(c, elements_through_registers(f, facts, target.sm), facts);
-  override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMostWarps);
+  override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMaxWarps);
   if (limited) c.occupancy = blocks_within_limit(tuning, c.warps);
   c.occupancy = std::min(c.occupancy, tuning.max_occupancy.value_or(c.occupancy));
   c.latency = std::min(c.latency, tuning.max_latency.value_or(c.latency));

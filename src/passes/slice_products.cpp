@@ -77,18 +77,18 @@ void slice_product(Operation& product, std::int64_t length) {
 /// than an SM's instruction cache, and takes the assembler more than 20 s (bench/notes/compile_time.md).
 constexpr std::int64_t kUnrolledMultiplications = 16384;
 
-/// The fewest bytes of a slice. Operands reach a thread's registers through shared memory, in rows of 128 bytes whose
-/// words the assembler exchanges. It reserves no more than the tile has: of a tile of 32 bytes at the end of a block's
-/// shared memory, it writes 32 bytes behind the end (tileiras 13.5.37; found by compute-sanitizer's memcheck).
+/// The fewest bytes of a slice. Operands reach a thread's registers through shared memory. The assembler arranges it in
+/// rows of 128 bytes, whose words it exchanges, but reserves only the bytes that a tile has. So the stores of a tile of
+/// 32 bytes at the end of a block's shared memory go behind that end (tileiras 13.5.37; compute-sanitizer's memcheck
+/// reports them).
 constexpr std::int64_t kBytesOfSlice = 128;
-
-std::int64_t bytes_of(const Value& tile) { return tile.type().num_elements() * ir::info(tile.type().elem()).bits / 8; }
 
 /// How much of k a step of the product's chain multiplies: all of k where the product stays as it is.
 std::int64_t slice_length(const Operation& product, std::int64_t threads) {
   const std::int64_t all = product.operand(0).type().shape().back();
   std::int64_t length = slice_of_product(product.result().type().num_elements() / threads);
-  const std::int64_t least = std::min(bytes_of(product.operand(0)), bytes_of(product.operand(1)));
+  const std::int64_t least =
+      std::min(analysis::bytes_of(product.operand(0).type()), analysis::bytes_of(product.operand(1).type()));
   while (length < all && least * length / all < kBytesOfSlice) length *= 2;
   return std::min(length, all);
 }

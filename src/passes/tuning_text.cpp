@@ -111,20 +111,20 @@ void require_range(const char* what, int value, int most) {
 }
 
 void check_numbers(const Tuning& t) {
-  constexpr int kMostBlocks = 32, kMostSteps = 10, kMostPieces = 32, kMostAhead = 2;
+  constexpr int kMaxBlocks = 32, kMaxSteps = 10, kMaxPieces = 32, kMaxAhead = 2;
   require_power_of_two("spread", t.spread, 4);
-  if (t.warps) require_power_of_two("warps", *t.warps, kMostWarps);
-  if (t.ctas) require_power_of_two("CTAs per cluster", *t.ctas, kMostCtas);
-  if (t.occupancy) require_range("occupancy", *t.occupancy, kMostBlocks);
-  if (t.max_occupancy) require_range("max_occupancy", *t.max_occupancy, kMostBlocks);
-  if (t.latency) require_range("latency", *t.latency, kMostSteps);
-  if (t.max_latency) require_range("max_latency", *t.max_latency, kMostSteps);
-  if (t.pieces) require_power_of_two("pieces", *t.pieces, kMostPieces);
+  if (t.warps) require_power_of_two("warps", *t.warps, kMaxWarps);
+  if (t.ctas) require_power_of_two("CTAs per cluster", *t.ctas, kMaxCtas);
+  if (t.occupancy) require_range("occupancy", *t.occupancy, kMaxBlocks);
+  if (t.max_occupancy) require_range("max_occupancy", *t.max_occupancy, kMaxBlocks);
+  if (t.latency) require_range("latency", *t.latency, kMaxSteps);
+  if (t.max_latency) require_range("max_latency", *t.max_latency, kMaxSteps);
+  if (t.pieces) require_power_of_two("pieces", *t.pieces, kMaxPieces);
   const auto require_up_to = [](const char* what, const std::optional<int>& value, int most) {
     if (value && (*value < 0 || *value > most))
       throw CompileError(concat("tuning: expected ", what, " from 0 to ", most, ", found ", *value));
   };
-  require_up_to("ahead", t.ahead, kMostAhead);
+  require_up_to("ahead", t.ahead, kMaxAhead);
   require_up_to("early_tiles", t.early_tiles, kMostEarlyTiles);
 }
 

@@ -8,6 +8,7 @@
 //
 // A loop carries the sum wide if nothing in it but products of this kind reads the sum.
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <vector>
 
@@ -26,7 +27,7 @@ namespace {
 
 /// The largest tile that is made by repetition: 64 registers of each thread of 4 warps. What is repeated takes the
 /// registers, or the shared memory, of as many elements that are all needed.
-constexpr std::int64_t kMostBytes = std::int64_t{64} * 4 * 128;
+constexpr std::int64_t kMaxBytes = std::int64_t{64} * 4 * 128;
 
 /// How often the rows and the columns of a product are repeated.
 struct Times {
@@ -53,7 +54,7 @@ bool is_small(const Operation& op) {
   if (op.operand(0).type().elem() == ir::Elem::F32 || analysis::uses_tensor_cores(op)) return false;
   const Times t = times_of(op.result().type());
   const auto fits = [](Value tile, std::int64_t times) {
-    return times == 1 || analysis::bytes_of(tile.type()) * times <= kMostBytes;
+    return times == 1 || analysis::bytes_of(tile.type()) * times <= kMaxBytes;
   };
   return fits(op.operand(0), t.rows) && fits(op.operand(1), t.columns) && fits(op.result(), t.rows * t.columns);
 }
@@ -62,7 +63,6 @@ bool is_small(const Operation& op) {
 struct Carried {
   Operation* loop;
   std::size_t number;
-  bool operator==(const Carried&) const = default;
 
   Value argument() const { return loop->region(0).arg(analysis::first_carried_arg(*loop) + number); }
   Value result() const { return loop->result(number); }
@@ -79,7 +79,12 @@ class Sums {
       if (op.op() != Op::For || analysis::leaves_early(op)) return;  // connect() knows one end of an iteration
       for (std::size_t i = 0; i < op.num_results(); ++i) sums_.push_back({&op, i});
     });
-    while (std::erase_if(sums_, [&](const Carried& c) { return !only_sums(c); }) > 0) {}
+    for (bool changed = true; changed;) {
+      std::vector<Carried> kept;
+      std::ranges::copy_if(sums_, std::back_inserter(kept), [&](const Carried& c) { return only_sums(c); });
+      changed = kept.size() < sums_.size();
+      sums_ = std::move(kept);
+    }
   }
   const std::vector<Carried>& all() const { return sums_; }
 

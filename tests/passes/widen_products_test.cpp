@@ -22,20 +22,26 @@ void product(Mut<C, M, N> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b) {
   }
   c.store(acc);
 }
-/// Two products of each step are added, one after the other.
-void chain(Mut<f32, 4, 16> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
-  auto A = a.tiles(shape<4, 16>);
+/// step(sum, x, y, k) for the pieces of each row of a and column of b. The sums are stored.
+template <int M>
+void in_steps(Mut<f32, M, 16>& c, const In<f16, dyn, dyn>& a, const In<f16, dyn, dyn>& b, const auto& step) {
+  auto A = a.tiles(shape<M, 16>);
   auto B = b.tiles(shape<16, 16>);
   auto [i, j] = c.index();
-  auto acc = zeros<f32, 4, 16>();
+  auto sum = zeros<f32, M, 16>();
   for (auto k : range(A.count(1))) {
     auto x = A.load(i, k);
     auto y = B.load(k, j);
-    acc = mma(x, y, acc);
-    auto z = A.load(i, k) * f16(2.0f);
-    acc = mma(z, y, acc);
+    step(sum, x, y, k);
   }
-  c.store(acc);
+  c.store(sum);
+}
+/// Two products of each step are added, one after the other.
+void chain(Mut<f32, 4, 16> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
+  in_steps(c, a, b, [](auto& sum, const auto& x, const auto& y, const auto&) {
+    sum = mma(x, y, sum);
+    sum = mma(x * f16(2.0f), y, sum);
+  });
 }
 /// A sum that an inner loop goes on with, in each iteration of an outer one.
 void nested(Mut<f32, 2, 16> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
@@ -53,30 +59,15 @@ void nested(Mut<f32, 2, 16> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
 }
 /// The sum is scaled in each iteration, as in attention: the loop carries its few rows.
 void scaled(Mut<f32, 4, 16> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
-  auto A = a.tiles(shape<4, 16>);
-  auto B = b.tiles(shape<16, 16>);
-  auto [i, j] = c.index();
-  auto acc = zeros<f32, 4, 16>();
-  for (auto k : range(A.count(1))) {
-    auto x = A.load(i, k);
-    auto y = B.load(k, j);
-    acc = mma(x, y, acc * 0.5f);
-  }
-  c.store(acc);
+  in_steps(c, a, b, [](auto& sum, const auto& x, const auto& y, const auto&) { sum = mma(x, y, sum * 0.5f); });
 }
 /// The sum is read beside the product: the loop carries its few rows.
 void read_beside(Mut<f32, 4, 16> c, Mut<f32, 4, 16> last, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
-  auto A = a.tiles(shape<4, 16>);
-  auto B = b.tiles(shape<16, 16>);
-  auto [i, j] = c.index();
-  auto acc = zeros<f32, 4, 16>(), before = zeros<f32, 4, 16>();
-  for (auto k : range(A.count(1))) {
-    auto x = A.load(i, k);
-    auto y = B.load(k, j);
-    before = acc + 1.0f;
-    acc = mma(x, y, acc);
-  }
-  c.store(acc);
+  auto before = zeros<f32, 4, 16>();
+  in_steps(c, a, b, [&](auto& sum, const auto& x, const auto& y, const auto&) {
+    before = sum + 1.0f;
+    sum = mma(x, y, sum);
+  });
   last.store(before);
 }
 /// The state is an operand of the product that gives the next one, so it is needed as it is.
@@ -90,18 +81,9 @@ void recurrence(Mut<f16, 4, 16> c, In<f16, dyn, dyn> x, In<f16, 16, 16> w) {
 }
 /// Only some iterations multiply.
 void guarded(Mut<f32, 4, 16> c, In<f16, dyn, dyn> a, In<f16, dyn, dyn> b) {
-  auto A = a.tiles(shape<4, 16>);
-  auto B = b.tiles(shape<16, 16>);
-  auto [i, j] = c.index();
-  auto acc = zeros<f32, 4, 16>();
-  for (auto k : range(A.count(1))) {
-    tile_if (k != 1) {
-      auto x = A.load(i, k);
-      auto y = B.load(k, j);
-      acc = mma(x, y, acc);
-    }
-  }
-  c.store(acc);
+  in_steps(c, a, b, [](auto& sum, const auto& x, const auto& y, const auto& k) {
+    tile_if (k != 1) { sum = mma(x, y, sum); }
+  });
 }
 template <int Batch, int M, int N>
 void batched(Mut<f32, Batch, M, N> c, In<f16, dyn, dyn, dyn> a, In<f16, dyn, dyn, dyn> b) {

@@ -13,8 +13,8 @@ namespace tessera::passes {
 /// that names the first unknown word.
 Tuning parse_tuning(std::string_view text);
 
-inline constexpr int kMostWarps = 32;  ///< of a block: 1024 threads, every generation
-inline constexpr int kMostCtas = 16;   ///< of a cluster, from sm_90 on
+inline constexpr int kMaxWarps = 32;  ///< of a block: 1024 threads, every generation
+inline constexpr int kMaxCtas = 16;   ///< of a cluster, from sm_90 on
 
 /// Throws CompileError for a number that no GPU takes, as 3 or 64 warps.
 void check_numbers(const Tuning&);

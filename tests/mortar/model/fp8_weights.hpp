@@ -1,6 +1,7 @@
 // FP8 weights of tests, and the products with them in double.
 #pragma once
 #include <cmath>
+#include <cstdint>
 #include <random>
 #include <vector>
 

@@ -17,41 +17,45 @@ constexpr const char* kGemmHints = "latency=2,4,6";  // for up to ten tiles; mor
 constexpr const char* kOneRowHints = "warps=1,2,4,8 ahead=0,1,2";
 constexpr const char* kFewRowsHints = "latency=2,4,6 occupancy=1,2";
 
-template <class T, int Row>
+template <class T, class M, int Row>
 constexpr auto gemm_kernel() {
-  constexpr GemmTile t = kGemmTiles[Row];
+  constexpr GemmTile t = gemm_tile(multiplier_of<M>(), Row);
   constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
   using epilogues::Plain;
   using C = product_t<void, T>;
   if constexpr (t.persistent)
-    return kernel<gemm_tiles<Plain, T, BK, C, T, t.m, t.n>>;
+    return kernel<gemm_tiles<Plain, M, BK, C, T, t.m, t.n>>;
   else if constexpr (t.order == Operands::Swapped)
-    return kernel<gemm_tile_swapped<Plain, T, BK, C, T, t.m, t.n>>;
+    return kernel<gemm_tile_swapped<Plain, M, BK, C, T, t.m, t.n>>;
   else
-    return kernel<gemm_tile<Plain, T, BK, C, T, t.m, t.n>>;
+    return kernel<gemm_tile<Plain, M, BK, C, T, t.m, t.n>>;
 }
-template <class T, int First, int... I>
+template <class T, class M, int First, int... I>
 auto gemm_space(std::integer_sequence<int, I...>) {
-  return space("gemm", kGemmHints, candidate(row_name<First + I>(), gemm_kernel<T, First + I>())...);
+  return space("gemm", kGemmHints, candidate(row_name<First + I>(), gemm_kernel<T, M, First + I>())...);
 }
 
-template <class T>
+template <class T, class M = T>
 TuningReport tune_gemm_of(const measure::Args& args, TuneOptions o) {
   const std::int64_t n = args.number("n", 4096);
   const Factors<T> f(args, o, n, n, n);
   auto c = empty<product_t<void, T>>(Dims<2>(f.m, f.n)).sync();
   const Target target = tune_target(o);
-  if (o.first.empty()) o.first = concat("row ", gemm_heuristic(product_size(f.a, f.b), target));
-  if (!target.gpu) return tune(gemm_space<T, 0>(std::make_integer_sequence<int, kFirstGpuGemm>()), o, mut(c), f.a, f.b);
+  if (o.first.empty()) o.first = concat("row ", gemm_heuristic(product_size<M>(f.a, f.b), target));
+  if (!target.gpu)
+    return tune(gemm_space<T, M, 0>(std::make_integer_sequence<int, kFirstGpuGemm>()), o, mut(c), f.a, f.b);
   constexpr int kRows = gemm_rows(sizeof(T)) - kFirstGpuGemm;
-  return tune(gemm_space<T, kFirstGpuGemm>(std::make_integer_sequence<int, kRows>()), o, mut(c), f.a, f.b);
+  return tune(gemm_space<T, M, kFirstGpuGemm>(std::make_integer_sequence<int, kRows>()), o, mut(c), f.a, f.b);
 }
 TuningReport tune_gemm(const measure::Args& args, TuneOptions o) {
   const std::string type = args.text("dtype", "bf16");
   if (type == "bf16") return tune_gemm_of<bf16>(args, o);
   if (type == "f16") return tune_gemm_of<f16>(args, o);
   if (type == "f8e4m3") return tune_gemm_of<f8e4m3>(args, o);
-  throw std::runtime_error("dtype must be bf16, f16 or f8e4m3, found " + type);
+  if (type == "tf32") return tune_gemm_of<f32, tf32>(args, o);
+  if (type == "f32") return tune_gemm_of<f32>(args, o);
+  if (type == "f64") return tune_gemm_of<f64>(args, o);
+  throw std::runtime_error("dtype must be bf16, f16, f8e4m3, tf32, f32 or f64, found " + type);
 }
 
 template <int... I>
@@ -117,7 +121,7 @@ TuningReport tune_block_scaled(const measure::Args& args, TuneOptions o) {
 }  // namespace
 
 std::vector<TuneCase> tune_product_cases() {
-  return {{"gemm", "n=4096 m=n k=n dtype=bf16,f16,f8e4m3 layout=NT,NN,TN", kGemmHints, tune_gemm},
+  return {{"gemm", "n=4096 m=n k=n dtype=bf16,f16,f8e4m3,tf32,f32,f64 layout=NT,NN,TN", kGemmHints, tune_gemm},
           {"block_scaled", "m=256 n=4096 k=4096 (f8e4m3)", kBlockScaledHints, tune_block_scaled},
           {"linear", "m=1..64 n=4096 k=4096 (bf16)",
            "of one row warps=1,2,4,8 ahead=0,1,2; of few latency=2,4,6 occupancy=1,2", tune_linear}};

@@ -30,6 +30,36 @@ TEST(Gemm, EveryRowOfTheTable) {
     expect_close(gemm(a, b, {}, Row{row}).sync(), want, tolerance<bf16>(), "row " + std::to_string(row));
 }
 
+template <class T, class M>
+void expect_every_row(double allowed) {
+  const auto a = random_tensor<T>({131, 70}, 5), b = random_tensor<T>({70, 150}, 6);
+  const auto want = product(doubles(a), doubles(b), 131, 150);
+  for (int row = 0; row < gemm_rows(sizeof(T)); ++row)
+    expect_close(gemm<void, M>(a, b, {}, Row{row}).sync(), want, allowed, "row " + std::to_string(row));
+}
+TEST(Gemm, EveryRowOfTheTablesOfWideTypes) {
+  expect_every_row<f32, f32>(1e-5);
+  expect_every_row<f32, tf32>(2e-2);
+  expect_every_row<f64, f64>(1e-12);
+}
+/// The type that is multiplied chooses the table: tiles of f32 and f64 are not those of tensor cores.
+TEST(Gemm, WhatMultipliesChoosesTheTable) {
+  const auto a = random_tensor<f32>({64, 64}, 5);
+  EXPECT_EQ(product_size(a, a).by, Multiplier::Fp32);
+  EXPECT_EQ(product_size<tf32>(a, a).by, Multiplier::TensorCores);
+  EXPECT_EQ(product_size(random_tensor<f64>({8, 8}, 6), random_tensor<f64>({8, 8}, 6)).by, Multiplier::Fp64);
+  const Target h200{true, 132, true, true};
+  for (const auto& [by, bytes] : {std::pair(Multiplier::Fp32, 4), std::pair(Multiplier::Fp64, 8)})
+    for (const std::int64_t n : {100, 500, 1500, 4000, 9000}) {
+      ProductSize size{n, n, n, bytes};
+      size.by = by;
+      const GemmTile& t = gemm_tile(by, gemm_heuristic(size, h200));
+      EXPECT_LE(t.m * t.n, 128 * 128) << n << ": larger tiles spill";
+      const std::int64_t tiles = ceil_div(n, std::int64_t{t.m}) * ceil_div(n, std::int64_t{t.n});
+      EXPECT_TRUE(tiles >= 132 || t.m * t.n <= 64 * 64 || n < 500) << n << ": SMs are left idle";
+    }
+}
+
 TEST(Gemm, RowsBeyondTheTable) {
   const auto a = random_tensor<bf16>({30, 10}, 5), b = random_tensor<bf16>({10, 27}, 6);
   const auto x = random_tensor<f32>({30, 10}, 7), y = random_tensor<f32>({10, 27}, 8);

@@ -36,7 +36,7 @@ void batched_gemm_tile_swapped(Mut<U, 1, BM, BN> c, In<T, dyn, dyn, dyn> a, In<T
 template <class C, class X, int Number, Element T, class E, class... P>
 Op<Tensor<C, 3>> batched_of_row(const View<T, 3>& a, const View<T, 3>& b, const Fused<E, P...>& epilogue,
                                 std::int64_t batch, SourceLocation where) {
-  constexpr GemmTile t = kGemmTiles[Number];
+  constexpr GemmTile t = gemm_tile(multiplier_of<X>(), Number);
   constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
   return std::apply(
       [&](const auto&... p) {
@@ -57,7 +57,7 @@ Op<Tensor<C, 3>> batched_of_row(const View<T, 3>& a, const View<T, 3>& b, const 
 template <class C, class X, Element T, class E, class... P>
 Op<Tensor<C, 3>> batched_of_views(const View<T, 3>& a, const View<T, 3>& b, const Fused<E, P...>& epilogue, int asked,
                                   std::int64_t batch, SourceLocation where) {
-  const ProductSize size = product_size(a, b, batch, epilogue_work<3>(epilogue));
+  const ProductSize size = product_size<X>(a, b, batch, epilogue_work<3>(epilogue));
   const int row = asked >= 0 ? asked : gemm_heuristic(size, target_of(a.device(where)));
   return with_constant<gemm_rows(sizeof(T))>(
       row, [&](auto number) { return batched_of_row<C, X, number>(a, b, epilogue, batch, where); });
@@ -87,7 +87,7 @@ Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
   const auto products = [=](const View<T, 3>& x, const View<T, 3>& y) {
     return batched_of_views<C, X>(x, y, epilogue, asked, batch, where);
   };
-  const ProductSize size = product_size(a, b, batch, epilogue_work<3>(epilogue));
+  const ProductSize size = product_size<X>(a, b, batch, epilogue_work<3>(epilogue));
   if (copies_rows(asked, size, target_of(a.device(where))))
     return with_aligned_rows(a.view(where), b.view(where), where, products);
   return products(a.view(where), b.view(where));

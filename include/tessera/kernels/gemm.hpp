@@ -35,7 +35,7 @@ void gemm_tile_swapped(Mut<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, P
 template <class C, class X, int Number, Element T, class E, class... P>
 Op<Tensor<C, 2>> gemm_of_row(const View<T, 2>& a, const View<T, 2>& b, const Fused<E, P...>& epilogue,
                              SourceLocation where) {
-  constexpr GemmTile t = kGemmTiles[Number];
+  constexpr GemmTile t = gemm_tile(multiplier_of<X>(), Number);
   constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
   return std::apply(
       [&](const auto&... p) {
@@ -54,9 +54,9 @@ Op<Tensor<C, 2>> gemm_of_row(const View<T, 2>& a, const View<T, 2>& b, const Fus
 template <class C, class X, Element T, class E, class... P>
 Op<Tensor<C, 2>> gemm_of_views(const View<T, 2>& a, const View<T, 2>& b, const Fused<E, P...>& epilogue, int asked,
                                SourceLocation where) {
-  const int row = asked >= 0
-                      ? asked
-                      : gemm_heuristic(product_size(a, b, 1, epilogue_work<2>(epilogue)), target_of(a.device(where)));
+  const int row =
+      asked >= 0 ? asked
+                 : gemm_heuristic(product_size<X>(a, b, 1, epilogue_work<2>(epilogue)), target_of(a.device(where)));
   return with_constant<gemm_rows(sizeof(T))>(
       row, [&](auto number) { return gemm_of_row<C, X, number>(a, b, epilogue, where); });
 }
@@ -81,7 +81,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
   const auto product = [=](const View<T, 2>& x, const View<T, 2>& y) {
     return gemm_of_views<C, X>(x, y, epilogue, asked, where);
   };
-  const ProductSize size = product_size(a, b, 1, epilogue_work<2>(epilogue));
+  const ProductSize size = product_size<X>(a, b, 1, epilogue_work<2>(epilogue));
   if (copies_rows(asked, size, target_of(a.device(where))))
     return with_aligned_rows(a.view(where), b.view(where), where, product);
   return product(a.view(where), b.view(where));

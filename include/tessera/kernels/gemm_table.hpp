@@ -47,6 +47,17 @@ enum class RowStarts : std::uint8_t { Anywhere, At16, At32, At64 };
 /// loads a tile of the result's extents, such as a residual.
 enum class EpilogueWork : std::uint8_t { None, Computes, LoadsTile };
 
+/// What multiplies. Tensor cores: elements of 8 and 16 bits, and tf32. Fp32: f32 by f32, which has no tensor core.
+/// Fp64: f64; its tensor core has a quarter of the tile for each instruction, so its tiles are as small as those of
+/// f32.
+enum class Multiplier : std::uint8_t { TensorCores, Fp32, Fp64 };
+template <class M>
+consteval Multiplier multiplier_of() {
+  return std::is_same_v<M, f32>   ? Multiplier::Fp32
+         : std::is_same_v<M, f64> ? Multiplier::Fp64
+                                  : Multiplier::TensorCores;
+}
+
 /// The properties of a product that decide its configuration.
 struct ProductSize {
   std::int64_t m, n, k;   ///< elements: [m, k] times [k, n]
@@ -56,6 +67,7 @@ struct ProductSize {
   std::int64_t batch = 1;  ///< products of that size
   bool whole_rows = true;  ///< rows of both operands are multiples of 16 bytes long
   bool along_k = true;     ///< neighbours in memory are neighbours along k, in both operands
+  Multiplier by = Multiplier::TensorCores;
 
   /// Both operands can be loaded by tensor copies.
   bool copied() const { return a != RowStarts::Anywhere && b != RowStarts::Anywhere; }
@@ -91,8 +103,9 @@ RowStarts row_starts(const X& x) {
          : bits % 16 == 0 ? RowStarts::At16
                           : RowStarts::Anywhere;
 }
-/// The size of a times b (the last two axes are the matrices), `batch` times.
-template <Operand A, Operand B>
+/// The size of a times b (the last two axes are the matrices), `batch` times. M: the element type that is multiplied
+/// (void: a's).
+template <class M = void, Operand A, Operand B>
 ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1, EpilogueWork epilogue = EpilogueWork::None) {
   constexpr int size = static_cast<int>(sizeof(element_of<A>));
   const int of_a = contiguous_axis(a), of_b = contiguous_axis(b);
@@ -106,7 +119,8 @@ ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1, Epilogu
           epilogue,
           batch,
           whole,
-          of_a == A::rank - 1 && of_b == B::rank - 2};
+          of_a == A::rank - 1 && of_b == B::rank - 2,
+          multiplier_of<std::conditional_t<std::is_void_v<M>, element_of<A>, M>>()};
 }
 
 /// The operand on the left of the instruction, which takes multiples of 64 rows of it and of 8 columns of the other. In
@@ -154,12 +168,37 @@ inline constexpr GemmTile kGemmTiles[] = {
     {208, 128, 128, false, {555, 3000}, kNotTimed, 2, Operands::Swapped},  // 770 x 7936 x 5136: 248 tiles
     {128, 256, 128, true, {652, 2100}, kNotTimed},                         // 976 x 3520 x 2160: 112 tiles
 };
+/// f32 by f32. Every product of a slice of k is added to the sums by instructions of its own, so that 20 to 30 TFLOP/s
+/// are reached in any tile that does not spill (bench/notes/matrix_products.md).
+inline constexpr GemmTile kFp32Tiles[] = {
+    {64, 64, 256, false},                 // CPU, small
+    {256, 256, 1024, true},               // CPU, large
+    {64, 128, 64, false, {2500, 5000}},   //
+    {128, 128, 32, false, {4630, 4500}},  // from one wave on
+    {128, 64, 128, false, {2750, 9900}},  //
+    {64, 32, 128, false, {820, 2650}},    // where few tiles are needed
+};
+/// f64: 27 to 30 TFLOP/s in any of these tiles, by the instruction of 8 x 8 x 4 that the assembler makes, which has
+/// half the rate of the larger ones.
+inline constexpr GemmTile kFp64Tiles[] = {
+    {64, 64, 256, false},                 // CPU, small
+    {256, 256, 1024, true},               // CPU, large
+    {64, 64, 128, false, {632, 100}},     // nearly everywhere
+    {128, 128, 64, false, {2310, 2480}},  //
+    {64, 128, 128, false, {1205, 340}},   //
+    {64, 32, 128, false, {362, 1000}},    // where few tiles are needed
+};
+/// Row `row` of the table for what multiplies.
+constexpr const GemmTile& gemm_tile(Multiplier by, int row) {
+  return by == Multiplier::Fp32 ? kFp32Tiles[row] : by == Multiplier::Fp64 ? kFp64Tiles[row] : kGemmTiles[row];
+}
 inline constexpr int kGemmRows = static_cast<int>(std::size(kGemmTiles));
 inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces made of sub-tiles
 inline constexpr int kFirstGpuGemm = 2;   ///< the rows before are for the CPU
 /// The number of rows for operands of this element size: pieces made of sub-tiles are for 16 bits; others were not
 /// measured.
 inline constexpr int gemm_rows(int element_bytes) { return element_bytes == 2 ? kGemmRows : kPlainGemmRows; }
+static_assert(std::size(kFp32Tiles) == kPlainGemmRows && std::size(kFp64Tiles) == kPlainGemmRows);
 
 /// The number of the row that a caller has set, -1 if none. Throws ShapeError unless it is one of the first `rows`.
 inline int row_of_table(Row row, int rows, const char* kernel, SourceLocation where) {
@@ -173,8 +212,8 @@ inline int row_of_table(Row row, int rows, const char* kernel, SourceLocation wh
 
 /// True if the row's times are valid for the target: clusters and pieces made of sub-tiles were only timed on GPUs
 /// with clusters.
-inline bool suits(int row, const Target& target) {
-  return target.clusters || (row < kPlainGemmRows && kGemmTiles[row].wave == 2);
+inline bool suits(Multiplier by, int row, const Target& target) {
+  return target.clusters || (row < kPlainGemmRows && gemm_tile(by, row).wave == 2);
 }
 
 /// The largest tile, in elements, for operands that are loaded element by element: they pass through registers, beside
@@ -268,7 +307,7 @@ inline int gemm_heuristic(const ProductSize& size, const Target& target, int row
   // result.
   constexpr double kOverlaps = 0.97;
   const auto time = [&](int row) {
-    const GemmTile& t = kGemmTiles[row];
+    const GemmTile& t = gemm_tile(size.by, row);
     return fits(t, size, target) && is_timed(t, size) ? gemm_time(t, size, target)
                                                       : std::numeric_limits<double>::infinity();
   };
@@ -278,11 +317,11 @@ inline int gemm_heuristic(const ProductSize& size, const Target& target, int row
   const auto cheapest = [&](int first, int end) {
     int best = first;
     for (int i = first + 1; i < end; ++i)
-      if (suits(i, target) && cost(i) < cost(best)) best = i;
+      if (suits(size.by, i, target) && cost(i) < cost(best)) best = i;
     return best;
   };
   const int plain = cheapest(kFirstGpuGemm, std::min(rows, kPlainGemmRows));
-  if (rows <= kPlainGemmRows || !suits(kPlainGemmRows, target)) return plain;
+  if (rows <= kPlainGemmRows || !suits(size.by, kPlainGemmRows, target)) return plain;
   const int parts = cheapest(kPlainGemmRows, rows);
   return time(parts) < kWorth * time(plain) ? parts : plain;
 }
@@ -301,12 +340,15 @@ inline double copy_time(const ProductSize& size) {
 /// True if the product is faster with copies of the operands whose rows start anywhere.
 inline bool copies_pay(const ProductSize& size, const Target& target) {
   if (!target.gpu || size.copied()) return false;
-  const auto time = [&](const ProductSize& s) { return gemm_time(kGemmTiles[gemm_heuristic(s, target)], s, target); };
+  const auto time = [&](const ProductSize& s) {
+    return gemm_time(gemm_tile(s.by, gemm_heuristic(s, target)), s, target);
+  };
   return time(size.of_copies()) + copy_time(size) < time(size);
 }
 /// True if a product needs such copies in this row of the table, because its tile would spill, or if they pay.
 inline bool copies_rows(int row, const ProductSize& size, const Target& target) {
-  return target.gpu && !size.copied() && (row >= 0 ? !fits(kGemmTiles[row], size, target) : copies_pay(size, target));
+  return target.gpu && !size.copied() &&
+         (row >= 0 ? !fits(gemm_tile(size.by, row), size, target) : copies_pay(size, target));
 }
 
 }  // namespace tessera::kernels

@@ -14,7 +14,7 @@ template <class U, class M, Element T, class E, class... P>
 Op<Tensor<product_t<U, T>, 2>> matmul_of_views(const View<T, 2>& a, const View<T, 2>& b, const Fused<E, P...>& epilogue,
                                                SourceLocation where) {
   const MatmulPlan plan =
-      matmul_heuristic(product_size(a, b, 1, epilogue_work<2>(epilogue)), target_of(a.device(where)));
+      matmul_heuristic(product_size<M>(a, b, 1, epilogue_work<2>(epilogue)), target_of(a.device(where)));
   switch (plan.way) {
     case MatmulWay::SplitK: return gemm_split_k<U, M>(a, b, plan.parts, epilogue, Row{plan.row}, where);
     case MatmulWay::StreamK: return gemm_stream_k<U, M>(a, b, epilogue, 0, where);
@@ -36,7 +36,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> matmul(const A& a, const B& b,
   const auto product = [=](const View<T, 2>& x, const View<T, 2>& y) {
     return matmul_of_views<U, M>(x, y, epilogue, where);
   };
-  const ProductSize size = product_size(a, b, 1, epilogue_work<2>(epilogue));
+  const ProductSize size = product_size<M>(a, b, 1, epilogue_work<2>(epilogue));
   if (copies_rows(-1, size, target_of(a.device(where))))
     return with_aligned_rows(a.view(where), b.view(where), where, product);
   return product(a.view(where), b.view(where));

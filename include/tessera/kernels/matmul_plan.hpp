@@ -27,7 +27,7 @@ inline double parts_time(std::int64_t parts, std::int64_t elements) {
 inline constexpr double kSharedStep = 1.12;
 /// Estimated nanoseconds of a split-K product, adding the partials included.
 inline double split_time(SplitPlan p, const ProductSize& size, const Target& target) {
-  GemmTile tile = kGemmTiles[p.row];
+  GemmTile tile = gemm_tile(size.by, p.row);
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{tile.m}) * ceil_div(size.n, std::int64_t{tile.n}) * p.parts;
   if (p.row == kSplitRows[0] && tiles > target.num_sms) tile.plain.step *= kSharedStep;
   return gemm_time(tile, size, target, p.parts) + parts_time(p.parts, size.m * size.n);
@@ -37,7 +37,9 @@ inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) 
   if (!target.gpu) return {0, 2};
   SplitPlan best{kSplitRows[0], 1};
   for (const int row : kSplitRows) {
-    if (row >= gemm_rows(size.element_bytes) || !suits(row, target) || !fits(kGemmTiles[row], size, target)) continue;
+    if (row >= gemm_rows(size.element_bytes) || !suits(size.by, row, target) ||
+        !fits(gemm_tile(size.by, row), size, target))
+      continue;
     for (std::int64_t parts = 2; parts <= kMostSplits && size.steps() >= 8 * parts; ++parts)
       if (best.parts == 1 || split_time({row, parts}, size, target) < split_time(best, size, target))
         best = {row, parts};
@@ -59,7 +61,7 @@ inline StreamShare stream_share(std::int64_t tiles, int slots) {
 }
 /// Nanoseconds of stream-K's three kernels.
 inline double stream_time(const ProductSize& size, const Target& target) {
-  const GemmTile& t = kGemmTiles[kStreamRow];
+  const GemmTile& t = gemm_tile(size.by, kStreamRow);
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n});
   const StreamShare s = stream_share(tiles, target.num_sms);
   // Estimated as a product of a row of tiles: first the whole ones, then the others in partials.
@@ -83,13 +85,13 @@ struct MatmulPlan {
 inline MatmulPlan matmul_heuristic(const ProductSize& size, const Target& target) {
   const int row = gemm_heuristic(size, target);
   if (!target.gpu) return {MatmulWay::Whole, row};
-  MatmulPlan plan{MatmulWay::Whole, row, 1, gemm_time(kGemmTiles[row], size, target)};
+  MatmulPlan plan{MatmulWay::Whole, row, 1, gemm_time(gemm_tile(size.by, row), size, target)};
   // Other ways than Whole must promise a gain above the error of the estimate, which is larger for stream-K's three
   // kernels.
   const SplitPlan split = split_heuristic(size, target);
   const double in_parts = split_time(split, size, target), in_streams = stream_time(size, target);
   if (split.parts > 1 && in_parts < 0.97 * plan.time) plan = {MatmulWay::SplitK, split.row, split.parts, in_parts};
-  if (fits(kGemmTiles[kStreamRow], size, target) && in_streams < 0.94 * plan.time)
+  if (fits(gemm_tile(size.by, kStreamRow), size, target) && in_streams < 0.94 * plan.time)
     plan = {MatmulWay::StreamK, kStreamRow, 1, in_streams};
   return plan;
 }

@@ -47,11 +47,11 @@ Op<Tensor<C, 2>> split_k_of_views(const View<T, 2>& a, const View<T, 2>& b, std:
                                   const Fused<E, P...>& epilogue, int asked, SourceLocation where) {
   using S = acc_t<X>;
   const std::int64_t m = a.dim(0), n = b.dim(1);
-  SplitPlan plan = split_heuristic(product_size(a, b), target_of(a.device(where)));
+  SplitPlan plan = split_heuristic(product_size<X>(a, b), target_of(a.device(where)));
   if (asked >= 0) plan.row = asked;
   if (parts > 0) plan.parts = std::min(parts, std::max<std::int64_t>(a.dim(1), 1));  // more would be empty
   return with_constant<SplitRows<T>::count>(SplitRows<T>::find(plan.row, where), [&](auto number) {
-    constexpr GemmTile t = kGemmTiles[SplitRows<T>::rows[number]];
+    constexpr GemmTile t = gemm_tile(multiplier_of<X>(), SplitRows<T>::rows[number]);
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
     auto sums = kernel<partial_products<X, BK, S, T, t.m, t.n>>(empty<S>(Dims<3>({plan.parts, m, n}, where), where), a,
                                                                 b, where);
@@ -77,7 +77,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, 
   const auto product = [=](const View<T, 2>& x, const View<T, 2>& y) {
     return split_k_of_views<C, X>(x, y, parts, epilogue, asked, where);
   };
-  if (copies_rows(asked >= 0 ? asked : kSplitRows[0], product_size(a, b), target_of(a.device(where))))
+  if (copies_rows(asked >= 0 ? asked : kSplitRows[0], product_size<X>(a, b), target_of(a.device(where))))
     return with_aligned_rows(a.view(where), b.view(where), where, product);
   return product(a.view(where), b.view(where));
 }

@@ -30,7 +30,7 @@ Op<Tensor<C, 2>> stream_k_of_views(const View<T, 2>& a, const View<T, 2>& b, con
   const std::int64_t m = a.dim(0), n = b.dim(1);
   const Target target = target_of(a.device(where));
   return with_constant<2>(target.gpu ? 1 : 0, [&](auto gpu) {
-    static constexpr GemmTile t = kGemmTiles[gpu ? kStreamRow : 0];
+    static constexpr GemmTile t = gemm_tile(multiplier_of<X>(), gpu ? kStreamRow : 0);
     constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
     const int wave = slots > 0 ? slots : target.gpu ? target.num_sms : 4;
     const StreamShare s = stream_share(ceil_div(m, std::int64_t{t.m}) * ceil_div(n, std::int64_t{t.n}), wave);
@@ -71,7 +71,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
   const auto product = [=](const View<T, 2>& x, const View<T, 2>& y) {
     return stream_k_of_views<C, X>(x, y, epilogue, slots, where);
   };
-  if (copies_rows(kStreamRow, product_size(a, b), target_of(a.device(where))))
+  if (copies_rows(kStreamRow, product_size<X>(a, b), target_of(a.device(where))))
     return with_aligned_rows(a.view(where), b.view(where), where, product);
   return product(a.view(where), b.view(where));
 }

@@ -66,13 +66,24 @@ std::vector<Conversation> read_conversations(const std::string& path) {
   return all;
 }
 
-std::string text_of_words(std::int64_t words, std::uint64_t seed) {
+namespace {
+/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): every bit of the result depends on every bit of `x`.
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+}  // namespace
+
+std::string text_of_words(std::int64_t words, std::uint64_t seed, std::uint64_t number) {
   static constexpr const char* kWords[] = {
       "time",    "year",    "people",   "way",    "day",        "man",    "thing",   "woman",
       "life",    "child",   "world",    "school", "state",      "family", "student", "group",
       "country", "problem", "hand",     "part",   "place",      "case",   "week",    "company",
       "system",  "program", "question", "work",   "government", "number", "night",   "point"};
-  std::uint64_t state = seed * 0x9e3779b97f4a7c15U + 1;
+  // Runs with neighbouring seeds have no prompt in common, which a server would find in its prefix cache.
+  std::uint64_t state = mixed(mixed(seed) + number);
   std::string text;
   for (std::int64_t i = 0; i < words; ++i) {
     state = state * 6364136223846793005U + 1442695040888963407U;  // Knuth's MMIX

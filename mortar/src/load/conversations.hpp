@@ -17,8 +17,8 @@ struct Conversation {
 /// read or has none.
 std::vector<Conversation> read_conversations(const std::string& path);
 
-/// `words` words that are one token each in the usual vocabularies. The first ones differ for each `seed`, so that no
-/// two texts share a prefix.
-std::string text_of_words(std::int64_t words, std::uint64_t seed);
+/// `words` words that are one token each in the usual vocabularies: text `number` of the run `seed`. The first ones
+/// differ for each seed and number, so that no two texts share a prefix.
+std::string text_of_words(std::int64_t words, std::uint64_t seed, std::uint64_t number);
 
 }  // namespace mortar

@@ -196,7 +196,8 @@ std::string LoadTest::State::first_model() {
 }
 
 std::optional<std::int64_t> LoadTest::State::count(std::int64_t n) {
-  const json messages = {{{"role", "user"}, {"content", text_of_words(n, options.seed + 77)}}};
+  constexpr std::uint64_t kOfNoSession = UINT64_MAX;
+  const json messages = {{{"role", "user"}, {"content", text_of_words(n, options.seed, kOfNoSession)}}};
   if (can_tokenize) {
     const json body = {{"model", model}, {"messages", messages}};
     const HttpAnswer answer = client.ask("POST", "/tokenize", body.dump(), headers(false));
@@ -250,7 +251,7 @@ bool LoadTest::State::start_session() {
     ++started;
     const std::uint64_t number = sessions++;
     if (conversations.empty())
-      session->script.turns = {text_of_words(words, options.seed + 1000 + number)};
+      session->script.turns = {text_of_words(words, options.seed, number)};
     else
       session->script = conversations[number % conversations.size()];
   }

@@ -81,10 +81,11 @@ struct Product {
   bool a_transposed, b_transposed;
   std::int64_t unit = 1;  ///< of the operands' rows: of copies more than 1
 
-  template <class T>
+  template <class T, class M>
   ProductSize size() const {
     constexpr int bytes = static_cast<int>(sizeof(T));
     ProductSize s{m, n, k, bytes};
+    s.by = multiplier_of<M>();
     const std::int64_t a = ceil_div(a_transposed ? m : k, unit) * unit, b = ceil_div(b_transposed ? k : n, unit) * unit;
     const auto starts = [](std::int64_t row) {
       return row % 64 == 0   ? RowStarts::At64
@@ -123,7 +124,7 @@ consteval int step_of(const GemmTile& t) {
 }
 template <class T, class M, int Row>
 jit::CodeReport whole(int sm, const Product& p) {
-  constexpr GemmTile t = kGemmTiles[Row];
+  constexpr GemmTile t = gemm_tile(multiplier_of<M>(), Row);
   using U = product_t<void, T>;
   if constexpr (t.persistent)
     return report_of<gemm_tiles<Plain, M, step_of<T>(t), U, T, t.m, t.n>>(sm, p.matrices());
@@ -134,7 +135,7 @@ jit::CodeReport whole(int sm, const Product& p) {
 }
 template <class T, class M, int Row>
 jit::CodeReport batched(int sm, const Product& p) {
-  constexpr GemmTile t = kGemmTiles[Row];
+  constexpr GemmTile t = gemm_tile(multiplier_of<M>(), Row);
   using U = product_t<void, T>;
   if constexpr (t.persistent)
     return report_of<batched_gemm_tiles<Plain, M, step_of<T>(t), U, T, t.m, t.n>>(sm, p.batches());
@@ -145,14 +146,14 @@ jit::CodeReport batched(int sm, const Product& p) {
 }
 template <class T, class M, int Row>
 jit::CodeReport split(int sm, const Product& p) {
-  constexpr GemmTile t = kGemmTiles[Row];
+  constexpr GemmTile t = gemm_tile(multiplier_of<M>(), Row);
   std::vector<Matrix> tensors = p.matrices();
   tensors[0] = {{kMostSplits, p.m, p.n}};
   return report_of<partial_products<M, step_of<T>(t), acc_t<M>, T, t.m, t.n>>(sm, tensors);
 }
 template <class T, class M>
 jit::CodeReport shared(int sm, const Product& p) {
-  constexpr GemmTile t = kGemmTiles[kStreamRow];
+  constexpr GemmTile t = gemm_tile(multiplier_of<M>(), kStreamRow);
   std::vector<Matrix> tensors = p.matrices();
   tensors[0] = {{132, t.m, t.n}};
   return report_of<shared_tiles<M, step_of<T>(t), acc_t<M>, T, t.m, t.n>>(sm, tensors);
@@ -168,7 +169,7 @@ struct Type {
 };
 template <class T, class M = T>
 Type type_of(const char* name, int first_sm = 80) {
-  Type type{name, [](const Product& p) { return p.size<T>(); }, first_sm, {}, {}, {}, {"stream_k", shared<T, M>}};
+  Type type{name, [](const Product& p) { return p.size<T, M>(); }, first_sm, {}, {}, {}, {"stream_k", shared<T, M>}};
   [&]<std::size_t... R>(std::index_sequence<R...>) {
     type.whole = {Form{"gemm", whole<T, M, static_cast<int>(R)>}...};
     type.batched = {Form{"batched_gemm", batched<T, M, static_cast<int>(R)>}...};
@@ -278,7 +279,7 @@ TEST(ProductPlans, RowsOfOddLengthAreCopiedOrHaveSmallTiles) {
 TEST(ProductPlans, WhatPassesThroughRegistersHasSmallerTiles) {
   const Target hopper{true, 132, true, true}, ampere{true, 108, false, false}, consumer{true, 170, false, true};
   const auto elements = [](ProductSize size, const Target& target) {
-    const GemmTile& t = kGemmTiles[gemm_heuristic(size, target)];
+    const GemmTile& t = gemm_tile(size.by, gemm_heuristic(size, target));
     EXPECT_TRUE(fits(t, size, target));
     return t.m * t.n;
   };
@@ -288,7 +289,9 @@ TEST(ProductPlans, WhatPassesThroughRegistersHasSmallerTiles) {
   EXPECT_EQ(elements(bytes, consumer), 128 * 128);
   bytes.along_k = false;
   EXPECT_EQ(elements(bytes, hopper), 128 * 128) << "neighbours along k are brought together in registers";
-  EXPECT_EQ(elements({4096, 4096, 4096, 8}, hopper), 128 * 128) << "a sum of f64 takes two registers";
+  ProductSize doubles{4096, 4096, 4096, 8};
+  doubles.by = Multiplier::Fp64;
+  EXPECT_LE(elements(doubles, hopper), 128 * 128) << "a sum of f64 takes two registers";
   ProductSize ragged{4096, 4096, 4095, 2};
   ragged.whole_rows = false;
   EXPECT_GT(elements(ragged, hopper), 128 * 128) << "tensor copies load it";

@@ -261,6 +261,16 @@ TEST(LoadTest, ServersThatCannotBeUsed) {
   EXPECT_THAT(message(o), HasSubstr("no-such-file"));
 }
 
+/// A server with a prefix cache would answer shared prompts faster, so a second run would measure something else.
+TEST(Conversations, RunsWithNeighbouringSeedsShareNoPrompt) {
+  std::set<std::string> beginnings;
+  constexpr std::uint64_t kSeeds = 8, kPrompts = 200;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed)
+    for (std::uint64_t number = 0; number < kPrompts; ++number) beginnings.insert(text_of_words(16, seed, number));
+  EXPECT_EQ(beginnings.size(), kSeeds * kPrompts);
+  EXPECT_EQ(text_of_words(16, 3, 5), text_of_words(16, 3, 5));
+}
+
 TEST(LoadTest, Conversations) {
   const std::string path = ::testing::TempDir() + "conversations-" + std::to_string(::getpid());
   std::ofstream(path) << R"({"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"one"},)"

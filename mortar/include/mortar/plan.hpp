@@ -42,6 +42,9 @@ enum class KvType : std::uint8_t { Bf16, Fp8 };
 /// Keys and values of all layers.
 std::int64_t kv_bytes_per_token(const ModelSpec& model, KvType type);
 
+/// The elements that a token has in the MLP of a layer at a time: gates, up and their product, of the experts that it
+/// chooses if there are any.
+std::int64_t mlp_elements_per_token(const ModelSpec& model);
 /// An upper bound of the bytes that steps of an engine need beside weights and KV cache: with at most `prefill_tokens`
 /// tokens of prompts in a step, beside a token each of `batch` sequences.
 /// Ranks are given as much as one device has, and what they gather.

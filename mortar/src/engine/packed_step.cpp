@@ -138,6 +138,7 @@ StepViews views_of(const Tensor<i32, 1>& data, const StepShape& shape) {
   v.step.table = line(at.table, shape.rows * shape.pages).reshape({shape.rows, shape.pages});
   v.step.answers = shape.answers;
   v.step.query_tile = shape.query_tile;
+  v.step.prompts = shape.prompts;
   v.step.prompt_pages = shape.prompt_pages;
   v.step.tile_rows = line(at.tile_rows, shape.tiles);
   v.step.tile_positions = line(at.tile_positions, shape.tiles);

@@ -136,7 +136,8 @@ std::vector<StepShape> steps_to_prepare(const WarmUpLimits& limits, int query_ti
       s.pages = n;
       steps.push_back(s);
     }
-  const auto add = [&](std::int64_t prompts, std::int64_t answers, std::int64_t n, std::int64_t prompt_pages = 1) {
+  const auto add = [&](std::int64_t prompts, std::int64_t answers, std::int64_t n, std::int64_t prompt_pages = 1,
+                       std::int64_t prompt_rows = 1) {
     StepShape s;
     s.query_tile = query_tile;
     s.answers = answers;
@@ -144,6 +145,7 @@ std::vector<StepShape> steps_to_prepare(const WarmUpLimits& limits, int query_ti
     s.tokens = prompts + answers;
     s.tiles = ceil_div(prompts, std::int64_t{query_tile});
     s.pages = n;
+    s.prompts = prompt_rows;
     s.prompt_pages = prompt_pages;
     steps.push_back(s);
   };
@@ -159,6 +161,8 @@ std::vector<StepShape> steps_to_prepare(const WarmUpLimits& limits, int query_ti
     for (const std::int64_t n : pages)
       for (const std::int64_t unused : {0, rounding})  // of the last tile
         add(std::min(tiles * query_tile - unused, most), rounding, n, n);
+  // Several late prompts have more pages than are widened (model/attention.cpp).
+  add(most, 0, pages.back(), pages.back(), rounding);
   for (std::int64_t tokens = 1; tokens < rounding; tokens *= 2)  // the end of a prompt
     for (const std::int64_t n : pages) add(tokens, 0, n, n);
   return steps;

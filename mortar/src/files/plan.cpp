@@ -49,10 +49,7 @@ double experts_chosen(const ModelSpec& m, std::int64_t tokens) {
 /// and sums of split products in f32 once more.
 std::int64_t activation_bytes_per_token(const ModelSpec& m) {
   const std::int64_t attention = (2 * m.attention.heads + 2 * m.attention.kv_heads) * m.attention.head_dim;
-  const auto& experts = m.mlp.experts;
-  const std::int64_t chosen = experts ? experts->per_token * (3 * experts->intermediate + m.hidden) : 0;
-  const std::int64_t mlp = std::max(3 * m.mlp.intermediate, chosen);
-  return 2 * (4 * m.hidden + attention + mlp) + 4 * (m.hidden + attention);
+  return 2 * (4 * m.hidden + attention + mlp_elements_per_token(m)) + 4 * (m.hidden + attention);
 }
 
 /// Bytes of the largest FP8 matrix in bf16: prompts dequantize one after the other (model/products.cpp).
@@ -142,6 +139,11 @@ std::int64_t bytes_per_step(const ModelSpec& model, std::int64_t batch) {
   return bytes;
 }
 
+std::int64_t mlp_elements_per_token(const ModelSpec& m) {
+  const auto& experts = m.mlp.experts;
+  const std::int64_t chosen = experts ? experts->per_token * (3 * experts->intermediate + m.hidden) : 0;
+  return std::max(3 * m.mlp.intermediate, chosen);
+}
 std::int64_t activation_bytes(const ModelSpec& model, std::int64_t prefill_tokens, std::int64_t batch,
                               const Ranks& ranks) {
   return step_bytes(model, prefill_tokens + batch) + batch * bytes_per_sequence(model, ranks);

@@ -7,6 +7,7 @@
 #include "model/attention_kernels.hpp"
 #include "model/kernels.hpp"
 #include "model/one_token_kernels.hpp"
+#include "mortar/plan.hpp"
 #include "tessera/kernels/paged_attention.hpp"
 
 #if defined(__clang__)
@@ -241,18 +242,19 @@ std::int64_t splits_of_tiles(const LayerStep& l) {
 }
 
 /// Attention of parts of prompts, [tokens, heads, head_dim], whose queries have been rotated, by few tiles at late
-/// positions.
-template <class C>
-auto attend_in_splits(const Layer<C>& l, std::int64_t splits, const Lend<bf16, 3>& o, const View<bf16, 3>& q) {
+/// positions. k and v: of K, as the kernels' PagesOf<K, C>.
+template <class C, class K, int R>
+Flow<> attend_in_splits(const Layer<C>& l, std::int64_t splits, Lend<bf16, 3> o, View<bf16, 3> q, View<K, R> k,
+                        View<K, R> v) {
   const std::int64_t heads = l.queries(), blocks = l.step.tile_rows.dim(0) * heads * splits, d = q.dim(2);
-  return kernels::with_extent<64, 128>(d, [&](auto depth) {
+  co_await kernels::with_extent<64, 128>(d, [&](auto depth) {
     return kernels::with_extent<2, kMostSplits>(splits, [&](auto s) {
       constexpr int rows = std::min<int>(kFew, kCombinedRows / s);
       constexpr auto& combine = kernel<combine_splits_of_tiles<kQueryTile, rows, s, depth>>;
-      auto partial = kernel<attend_splits<C, kQueryTile, depth>>(
-          empty<f32>({blocks, std::int64_t{kQueryTile}, d}), empty<f32>({blocks, std::int64_t{kQueryTile}}), q,
-          pages_of(l.keys), pages_of(l.values), l.step.table, l.step.lengths, l.step.tile_rows, l.step.tile_positions,
-          static_cast<i32>(splits), l.scale(), l.scales);
+      auto partial = kernel<attend_splits<K, kQueryTile, depth, C>>(
+          empty<f32>({blocks, std::int64_t{kQueryTile}, d}), empty<f32>({blocks, std::int64_t{kQueryTile}}), q, k, v,
+          l.step.table, l.step.lengths, l.step.tile_rows, l.step.tile_positions, static_cast<i32>(splits), l.scale(),
+          l.scales);
       return std::move(partial).then([heads, o](auto made) {
         const auto& [parts, sums] = made;
         return combine(o, parts, sums, static_cast<i32>(heads));
@@ -261,27 +263,59 @@ auto attend_in_splits(const Layer<C>& l, std::int64_t splits, const Lend<bf16, 3
   });
 }
 
-/// Attention of parts of prompts, where a block computes a whole tile of queries of a head. `o` is a result that is
-/// given, or lent.
-template <class C>
-auto attend_in_tiles(const Layer<C>& l, auto o, const View<bf16, 3>& q) {
-  const auto k = pages_of(l.keys), v = pages_of(l.values);
+/// The same where a block computes a whole tile of queries of a head.
+template <int Queries, class C, class K, int R>
+auto attend_in_tiles(const Layer<C>& l, const Lend<bf16, 3>& o, const View<bf16, 3>& q, const View<K, R>& k,
+                     const View<K, R>& v) {
   return kernels::with_extent<64, 128>(q.dim(2), [&](auto d) {
-    return kernels::with_constant<2>(l.step.query_tile == kQueryTile, [&](auto large) {
-      constexpr int queries = large ? kQueryTile : kSmallQueryTile;
-      return kernel<attend_chunks<C, queries, d>>(std::move(o), q, k, v, l.step.table, l.step.lengths, l.step.tile_rows,
-                                                  l.step.tile_positions, l.scale(), l.scales);
-    });
+    return kernel<attend_chunks<K, Queries, d, C>>(o, q, k, v, l.step.table, l.step.lengths, l.step.tile_rows,
+                                                   l.step.tile_positions, l.scale(), l.scales);
   });
 }
 
-template <class C>
-Flow<Tensor<bf16, 3>> attend_prompts(const Layer<C>& l, const View<bf16, 3>& q) {
+/// The same by whole tiles or in splits.
+template <class C, class K, int R>
+Flow<> attend_large_tiles(const Layer<C>& l, Lend<bf16, 3> o, View<bf16, 3> q, View<K, R> k, View<K, R> v) {
   const std::int64_t splits = splits_of_tiles(l);
-  if (splits == 1) co_return co_await attend_in_tiles(l, empty<bf16>(q.dims()), q);
-  auto o = co_await empty<bf16>(q.dims());
-  co_await attend_in_splits(l, splits, mut(o), q);
-  co_return o;
+  if (splits > 1)
+    co_await attend_in_splits(l, splits, o, q, k, v);
+  else
+    co_await attend_in_tiles<kQueryTile>(l, o, q, k, v);
+}
+
+/// The extents of what widen_pages writes: pages of the sequences whose prompts are computed.
+template <class C>
+Dims<5> widened_dims(const Layer<C>& l) {
+  return {l.step.prompts, l.step.prompt_pages, l.kv(), std::int64_t{kPage}, 2 * l.half()};
+}
+/// Whether the pages of prompts are widened before they are read: each tile of queries of each head would convert them
+/// again. They may take as much memory as what the step's tokens have in the MLP, which is not there at this time.
+template <class C>
+bool widens(const Layer<C>& l) {
+  if (!kernels::has_scales<C> || l.step.query_tile != kQueryTile || l.one_way()) return false;
+  const std::int64_t elements = 2 * widened_dims(l).numel();
+  return elements <= l.tokens() * mlp_elements_per_token(l.net.config);
+}
+
+/// Attention of parts of prompts, [tokens, heads, head_dim], whose queries have been rotated.
+template <class C>
+Flow<> attend_prompts(const Layer<C>& l, Lend<bf16, 3> o, View<bf16, 3> q) {
+  const auto k = pages_of(l.keys), v = pages_of(l.values);
+  if (l.step.query_tile != kQueryTile) {
+    co_await attend_in_tiles<kSmallQueryTile>(l, o, q, k, v);
+    co_return;
+  }
+  if constexpr (kernels::has_scales<C>)
+    if (widens(l)) {
+      using W = kernels::multiplied_t<C>;
+      const auto [keys, values] = co_await kernels::with_extent<64, 128>(q.dim(2), [&](auto d) {
+        return kernel<widen_pages<C, W, d>>(empty<W>(widened_dims(l)), empty<W>(widened_dims(l)), k, v, l.step.table,
+                                            l.step.lengths);
+      });
+      co_await attend_large_tiles(l, o, q, keys.view(), values.view());
+      co_return;
+    }
+  co_await attend_large_tiles(l, o, q, k, v);
 }
 
 /// Attention of queries that have been rotated, [tokens, heads, head_dim].
@@ -289,13 +323,12 @@ template <class C>
 Flow<Tensor<bf16, 3>> attend_rotated(const Layer<C>& l, View<bf16, 3> q) {
   const std::int64_t tokens = q.dim(0), prompts = tokens - l.step.answers;
   if (prompts == 0) co_return co_await attend_answers(l, q);
-  if (prompts == tokens) co_return co_await attend_prompts(l, q);
   auto o = co_await empty<bf16>(q.dims());
-  const std::int64_t splits = splits_of_tiles(l);
-  if (splits > 1)
-    co_await attend_in_splits(l, splits, mut(o).template slice<0>(0, prompts), q.slice<0>(0, prompts));
-  else
-    co_await attend_in_tiles(l, mut(o).template slice<0>(0, prompts), q.slice<0>(0, prompts));
+  if (prompts == tokens) {
+    co_await attend_prompts(l, mut(o), q);
+    co_return o;
+  }
+  co_await attend_prompts(l, mut(o).template slice<0>(0, prompts), q.slice<0>(0, prompts));
   const auto answers = co_await attend_answers(l, q.slice<0>(prompts, tokens));
   co_await copy_into(mut(o).template slice<0>(prompts, tokens), answers);
   co_return o;

@@ -1,8 +1,11 @@
 // Attention of prompt chunks over the pages of the KV cache.
 //
 // Tokens are packed in tiles of BM that belong to one sequence each. The cache of a layer is [pages, kv_heads, kPage,
-// head_dim]; a row of `table` lists the pages of a sequence. A page number out of range reads some page.
+// head_dim]; a row of `table` lists the pages of a sequence. A page number out of range reads some page. Where a cache
+// of 8 bits would be converted again by each tile of queries and by each head of a group, its pages are widened first.
 #pragma once
+#include <type_traits>
+
 #include "model/decoder.hpp"
 #include "tessera/kernels/attention_state.hpp"
 #include "tessera/kernels/cached_heads.hpp"
@@ -12,35 +15,67 @@ namespace mortar {
 
 using namespace tessera;  // NOLINT: the language of kernels
 
-/// Keys and values of one key head of one sequence.
-template <class C, int D>
+/// The pages of a cache of S as kernels read them: the cache, or, of another type C, what widen_pages wrote, [rows of
+/// the table, pages, kv_heads, kPage, head_dim].
+template <class C, class S>
+inline constexpr bool is_widened = !std::is_same_v<C, S>;
+template <class C, class S>
+using PagesOf = std::conditional_t<is_widened<C, S>, In<C, dyn, dyn, dyn, dyn, dyn>, In<C, dyn, dyn, dyn, dyn>>;
+
+/// Keys and values of one key head of one sequence. C: the type that is read; S: that of the cache.
+template <class C, int D, class S = C>
 struct PagedKeys {
   using Product = kernels::multiplied_t<C>;
-  In<C, dyn, dyn, dyn, dyn> k, v;
+  PagesOf<C, S> k, v;
   In<i32, dyn, dyn> table;
   Scalar<i32> row, kv_head;
   Scalar<i32> in_use;  ///< keys of the sequence; slots from there on may hold anything
-  kernels::HeadScales<C> scales;
+  kernels::HeadScales<S> scales;
 
   /// How many pages the queries before position `end` see.
-  Scalar<i32> pages(const Scalar<i32>& end) const { return min(ceil_div(min(end, in_use), kPage), table.dim(1)); }
+  Scalar<i32> pages(const Scalar<i32>& end) const {
+    return min(ceil_div(min(end, in_use), kPage), is_widened<C, S> ? k.dim(1) : table.dim(1));
+  }
   Tile<Product, kPage, D> keys(const Scalar<i32>& j) const { return page_of(k, j); }
   Tile<Product, kPage, D> values(const Scalar<i32>& j) const { return page_of(v, j); }
 
  private:
-  Tile<Product, kPage, D> page_of(const In<C, dyn, dyn, dyn, dyn>& cache, const Scalar<i32>& j) const {
-    auto page = clamp(table.gather(row, j), 0, cache.dim(0) - 1);
-    auto tiles = cache.tiles(shape<1, 1, kPage, D>);
-    return kernels::narrow<Product>(reshape(tiles.load(page, kv_head, 0, 0), shape<kPage, D>));
+  Tile<Product, kPage, D> page_of(const PagesOf<C, S>& pages, const Scalar<i32>& j) const {
+    if constexpr (is_widened<C, S>) {
+      auto tiles = pages.tiles(shape<1, 1, 1, kPage, D>);
+      return reshape(tiles.load(row, j, kv_head, 0, 0), shape<kPage, D>);
+    } else {
+      auto page = clamp(table.gather(row, j), 0, pages.dim(0) - 1);
+      auto tiles = pages.tiles(shape<1, 1, kPage, D>);
+      return kernels::narrow<Product>(reshape(tiles.load(page, kv_head, 0, 0), shape<kPage, D>));
+    }
   }
 };
 
+/// The pages of sequences, in the order of `table`, in the type in which they are multiplied. Pages without a key in
+/// use are not written, and not read.
+template <class S, class C, int D>
+void widen_pages(Mut<C, 1, 1, 1, kPage, D> keys, Mut<C, 1, 1, 1, kPage, D> values, In<S, dyn, dyn, dyn, dyn> k,
+                 In<S, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths) {
+  require(keys.dim(2) == k.dim(1) && keys.dim(4) == k.dim(3), "the heads of the cache and their features");
+  auto [row, number, head, zero, zero1] = keys.index();
+  tile_if (number * kPage < lengths.gather(row)) {
+    auto page = clamp(table.gather(row, number), 0, k.dim(0) - 1);
+    auto widened = [&](const In<S, dyn, dyn, dyn, dyn>& pages) {
+      auto stored = pages.tiles(shape<1, 1, kPage, D>).load(page, head, 0, 0);
+      return reshape(kernels::narrow<C>(stored), shape<1, 1, 1, kPage, D>);
+    };
+    keys.store(widened(k));
+    values.store(widened(v));
+  }
+}
+
 /// The softmax of queries at `positions`, `first` or later, over the keys of a range of pages, each query up to its
 /// own position. The result of a query does not depend on the other queries.
-template <class Pages, class C, int BM, int D>
-kernels::OnlineSoftmax<BM, D> softmax_over(Pages pages, const Tile<kernels::multiplied_t<C>, BM, D>& q,
+template <class Pages, class Keys, int BM, int D>
+kernels::OnlineSoftmax<BM, D> softmax_over(Pages pages, const Tile<typename Keys::Product, BM, D>& q,
                                            const Tile<i32, BM, 1>& positions, const Scalar<i32>& first,
-                                           const PagedKeys<C, D>& cache, const Scalar<f32>& scale) {
+                                           const Keys& cache, const Scalar<f32>& scale) {
   kernels::OnlineSoftmax<BM, D> state;
   auto unit = cache.scales.of_scores(scale * log2e<f32>);
   for (auto j : pages) {
@@ -52,7 +87,7 @@ kernels::OnlineSoftmax<BM, D> softmax_over(Pages pages, const Tile<kernels::mult
       // Slots that are not in use may hold anything, and 0 * NaN is NaN. A branch with its own product, because the
       // hardware multiplies only unmodified operands directly from where tensor copies put them.
       auto used = iota<i32, kPage, 1>(axis<0>) + j * kPage < cache.in_use;
-      state.add(s, where(broadcast(used, shape<kPage, D>), values, zeros<kernels::multiplied_t<C>, kPage, D>()));
+      state.add(s, where(broadcast(used, shape<kPage, D>), values, zeros<typename Keys::Product, kPage, D>()));
     } else {
       state.add(s, values);
     }
@@ -61,9 +96,9 @@ kernels::OnlineSoftmax<BM, D> softmax_over(Pages pages, const Tile<kernels::mult
 }
 
 /// The attention of queries at `positions`, from `first` to `last`, which see the keys up to their own position.
-template <class C, int BM, int D>
-Tile<f32, BM, D> attend(const Tile<kernels::multiplied_t<C>, BM, D>& q, const Tile<i32, BM, 1>& positions,
-                        const Scalar<i32>& first, const Scalar<i32>& last, const PagedKeys<C, D>& cache,
+template <class Keys, int BM, int D>
+Tile<f32, BM, D> attend(const Tile<typename Keys::Product, BM, D>& q, const Tile<i32, BM, 1>& positions,
+                        const Scalar<i32>& first, const Scalar<i32>& last, const Keys& cache,
                         const Scalar<f32>& scale) {
   return cache.scales.of_values(softmax_over(range(cache.pages(last + 1)), q, positions, first, cache, scale).result());
 }
@@ -71,9 +106,9 @@ Tile<f32, BM, D> attend(const Tile<kernels::multiplied_t<C>, BM, D>& q, const Ti
 /// The same for BM queries from position `first` on, faster: weights are relative to the largest score among the keys
 /// of the first page. If that was not accurate for one of the queries, or if something that is not a number was in a
 /// slot that is not in use, the tile is computed as above.
-template <class C, int BM, int D>
-Tile<f32, BM, D> attend_fast(const Tile<kernels::multiplied_t<C>, BM, D>& q, const Scalar<i32>& first,
-                             const PagedKeys<C, D>& cache, const Scalar<f32>& scale) {
+template <class Keys, int BM, int D>
+Tile<f32, BM, D> attend_fast(const Tile<typename Keys::Product, BM, D>& q, const Scalar<i32>& first, const Keys& cache,
+                             const Scalar<f32>& scale) {
   auto unit = cache.scales.of_scores(scale * log2e<f32>);
   auto scores = [&](const Scalar<i32>& j) {
     auto s = mma(q, transpose(cache.keys(j)), zeros<f32, BM, kPage>());
@@ -89,7 +124,7 @@ Tile<f32, BM, D> attend_fast(const Tile<kernels::multiplied_t<C>, BM, D>& q, con
       state.add(s, unit, values);
     }
     result = cache.scales.of_values(state.state().result());
-    tile_if (!(state.template holds<kernels::multiplied_t<C>>() && state.clean())) {
+    tile_if (!(state.template holds<typename Keys::Product>() && state.clean())) {
       auto positions = iota<i32, BM, 1>(axis<0>) + first;
       result = attend(q, positions, first, first + BM - 1, cache, scale);
     }
@@ -98,17 +133,18 @@ Tile<f32, BM, D> attend_fast(const Tile<kernels::multiplied_t<C>, BM, D>& q, con
 }
 
 /// Causal attention of chunks of prompts: tile_rows has the row of `table` of each tile, tile_positions the position of
-/// its first token. Rows of a tile beyond the end of its chunk give unspecified numbers.
-template <class C, int BM, int D>
-void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, dyn, dyn, dyn> k,
-                   In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, In<i32, dyn> tile_rows,
-                   In<i32, dyn> tile_positions, Scalar<f32> scale, kernels::CacheScales<C> scales) {
-  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
+/// its first token. Rows of a tile beyond the end of its chunk give unspecified numbers. C and S: as in PagedKeys.
+template <class C, int BM, int D, class S = C>
+void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, PagesOf<C, S> k, PagesOf<C, S> v,
+                   In<i32, dyn, dyn> table, In<i32, dyn> lengths, In<i32, dyn> tile_rows, In<i32, dyn> tile_positions,
+                   Scalar<f32> scale, kernels::CacheScales<S> scales) {
+  auto kv_heads = k.dim(is_widened<C, S> ? 2 : 1);
+  require(q.dim(1) % kv_heads == 0, "query heads must be a multiple of key heads");
   auto [tile, head, zero] = o.index();
   auto row = tile_rows.gather(tile);
   auto first = tile_positions.gather(tile);
-  auto kv_head = head / (q.dim(1) / k.dim(1));
-  const PagedKeys<C, D> cache{k, v, table, row, kv_head, lengths.gather(row), {scales, kv_head}};
+  auto kv_head = head / (q.dim(1) / kv_heads);
+  const PagedKeys<C, D, S> cache{k, v, table, row, kv_head, lengths.gather(row), {scales, kv_head}};
   auto queries = kernels::narrow<kernels::multiplied_t<C>>(reshape(q.load_like(o), shape<BM, D>));
   auto result = zeros<f32, BM, D>();
   // Small tiles are those of the CPU and of the modes with one way of computing, in which queries do not affect each
@@ -123,20 +159,20 @@ void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, In<C, dyn, 
 /// The attention of a tile of queries over part of its pages, where tiles alone would leave SMs idle: a few chunks at
 /// late positions. Block ((tile * heads) + head) * splits + part has KV split `part`; `sums` has log2 of the sum of
 /// exp2 of its scores. A running maximum, because a query need not see a key of the first page of a split.
-template <class C, int BM, int D>
-void attend_splits(Mut<f32, 1, BM, D> parts, Mut<f32, 1, BM> sums, In<bf16, dyn, dyn, dyn> q,
-                   In<C, dyn, dyn, dyn, dyn> k, In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table,
-                   In<i32, dyn> lengths, In<i32, dyn> tile_rows, In<i32, dyn> tile_positions, Scalar<i32> splits,
-                   Scalar<f32> scale, kernels::CacheScales<C> scales) {
-  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
+template <class C, int BM, int D, class S = C>
+void attend_splits(Mut<f32, 1, BM, D> parts, Mut<f32, 1, BM> sums, In<bf16, dyn, dyn, dyn> q, PagesOf<C, S> k,
+                   PagesOf<C, S> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, In<i32, dyn> tile_rows,
+                   In<i32, dyn> tile_positions, Scalar<i32> splits, Scalar<f32> scale, kernels::CacheScales<S> scales) {
+  auto kv_heads = k.dim(is_widened<C, S> ? 2 : 1);
+  require(q.dim(1) % kv_heads == 0, "query heads must be a multiple of key heads");
   auto [block, zero] = sums.index();
   auto part = block % splits;
   auto head = block / splits % q.dim(1);
   auto tile = block / splits / q.dim(1);
   auto row = tile_rows.gather(tile);
   auto first = tile_positions.gather(tile);
-  auto kv_head = head / (q.dim(1) / k.dim(1));
-  const PagedKeys<C, D> cache{k, v, table, row, kv_head, lengths.gather(row), {scales, kv_head}};
+  auto kv_head = head / (q.dim(1) / kv_heads);
+  const PagedKeys<C, D, S> cache{k, v, table, row, kv_head, lengths.gather(row), {scales, kv_head}};
   auto queries =
       kernels::narrow<kernels::multiplied_t<C>>(reshape(q.tiles(shape<BM, 1, D>).load(tile, head, 0), shape<BM, D>));
   auto state = softmax_over(kernels::steps_of_part(part, splits, cache.pages(first + BM)), queries,

@@ -31,6 +31,7 @@ struct Step {
   // Tokens of prompts are packed in tiles that belong to one sequence each.
   int query_tile = kSmallQueryTile;  ///< kSmallQueryTile or kQueryTile
   tessera::View<tessera::i32, 1> tile_rows, tile_positions;
+  std::int64_t prompts = 0;                  ///< the first of the rows: those of prompts that are in use
   std::int64_t prompt_pages = 1;             ///< at most so many pages hold the keys that tokens of prompts see
   std::span<const std::size_t> layers = {};  ///< only these are computed; none: all
 

@@ -202,6 +202,32 @@ struct Case {
       return on_host(kernel<combine_splits_of_tiles<kQueryTile, R, S, kDepth>>(poisoned(), parts, sums, kHeads).sync());
     });
   }
+  /// The same with pages that were widened before, in memory that nothing has written.
+  template <int S = 1>
+  std::vector<float> run_widened() const {
+    using C = f8e4m3;
+    return with_tensors<C>([&](const auto& queries, const auto& keys, const auto& values, const auto& table,
+                               const auto& lengths, const auto& rows, const auto& positions) {
+      const Dims<5> dims(
+          {table.dim(0), table.dim(1) + 1, std::int64_t{kKvHeads}, std::int64_t{kPage}, std::int64_t{kDepth}});
+      const f16 poison(std::numeric_limits<float>::quiet_NaN());
+      const auto [k, v] = kernel<widen_pages<C, f16, kDepth>>(full<f16>(dims, poison), full<f16>(dims, poison), keys,
+                                                              values, table, lengths)
+                              .sync();
+      if constexpr (S == 1)
+        return on_host(kernel<attend_chunks<f16, kQueryTile, kDepth, C>>(poisoned(), queries, k, v, table, lengths,
+                                                                         rows, positions, kScale, scales<C>())
+                           .sync());
+      const std::int64_t blocks = rows.dim(0) * kHeads * S;
+      auto [parts, sums] = kernel<attend_splits<f16, kQueryTile, kDepth, C>>(
+                               full<f32>({blocks, std::int64_t{kQueryTile}, std::int64_t{kDepth}}, 777.0f),
+                               full<f32>({blocks, std::int64_t{kQueryTile}}, 777.0f), queries, k, v, table, lengths,
+                               rows, positions, S, kScale, scales<C>())
+                               .sync();
+      return on_host(
+          kernel<combine_splits_of_tiles<kQueryTile, 16, S, kDepth>>(poisoned(), parts, sums, kHeads).sync());
+    });
+  }
   /// The largest difference to float64, relative to the largest value.
   double error(std::vector<float> found) {
     double worst = 0;
@@ -266,6 +292,16 @@ TEST(ChunkAttention, EqualsFloat64) {
     EXPECT_LT(small.error(small.run<kSmallQueryTile, C>()), kTolerance);
     EXPECT_LT(large.error(large.run<kQueryTile, C>()), kTolerance);
   });
+}
+
+/// Every f8e4m3 is an f16, so it makes no difference when it is converted.
+TEST(ChunkAttention, WidenedPagesGiveTheBitsOfThoseOfTheCache) {
+  Case c(three_chunks(), 2);
+  c.round_cache<f8e4m3>();
+  const auto found = c.run_widened();
+  EXPECT_LT(c.error(found), kTolerance);
+  EXPECT_EQ(found, (c.run<kQueryTile, f8e4m3>()));
+  EXPECT_EQ(c.run_widened<4>(), (c.run_in_splits<4, 16, f8e4m3>()));
 }
 
 TEST(ChunkAttention, AnswersEqualFloat64) {

@@ -241,20 +241,29 @@ std::int64_t splits_of_tiles(const LayerStep& l) {
   return std::min<std::int64_t>(splits, kMostSplits);
 }
 
+/// What kernels take for PagesOfRow<K, C>.
+template <class C, class K>
+auto pages_of_row(const Layer<C>& l) {
+  if constexpr (is_widened<K, C>)
+    return static_cast<i32>(l.step.prompt_pages);
+  else
+    return false;
+}
+
 /// Attention of parts of prompts, [tokens, heads, head_dim], whose queries have been rotated, by few tiles at late
-/// positions. k and v: of K, as the kernels' PagesOf<K, C>.
-template <class C, class K, int R>
-Flow<> attend_in_splits(const Layer<C>& l, std::int64_t splits, Lend<bf16, 3> o, View<bf16, 3> q, View<K, R> k,
-                        View<K, R> v) {
+/// positions. k and v: pages of K, those of the cache or widened ones.
+template <class C, class Q, class K>
+Flow<> attend_in_splits(const Layer<C>& l, std::int64_t splits, Lend<bf16, 3> o, View<Q, 3> q, View<K, 4> k,
+                        View<K, 4> v) {
   const std::int64_t heads = l.queries(), blocks = l.step.tile_rows.dim(0) * heads * splits, d = q.dim(2);
   co_await kernels::with_extent<64, 128>(d, [&](auto depth) {
     return kernels::with_extent<2, kMostSplits>(splits, [&](auto s) {
       constexpr int rows = std::min<int>(kFew, kCombinedRows / s);
       constexpr auto& combine = kernel<combine_splits_of_tiles<kQueryTile, rows, s, depth>>;
-      auto partial = kernel<attend_splits<K, kQueryTile, depth, C>>(
+      auto partial = kernel<attend_splits<K, kQueryTile, depth, C, Q>>(
           empty<f32>({blocks, std::int64_t{kQueryTile}, d}), empty<f32>({blocks, std::int64_t{kQueryTile}}), q, k, v,
           l.step.table, l.step.lengths, l.step.tile_rows, l.step.tile_positions, static_cast<i32>(splits), l.scale(),
-          l.scales);
+          l.scales, pages_of_row<C, K>(l));
       return std::move(partial).then([heads, o](auto made) {
         const auto& [parts, sums] = made;
         return combine(o, parts, sums, static_cast<i32>(heads));
@@ -264,18 +273,19 @@ Flow<> attend_in_splits(const Layer<C>& l, std::int64_t splits, Lend<bf16, 3> o,
 }
 
 /// The same where a block computes a whole tile of queries of a head.
-template <int Queries, class C, class K, int R>
-auto attend_in_tiles(const Layer<C>& l, const Lend<bf16, 3>& o, const View<bf16, 3>& q, const View<K, R>& k,
-                     const View<K, R>& v) {
+template <int Queries, class C, class Q, class K>
+auto attend_in_tiles(const Layer<C>& l, const Lend<bf16, 3>& o, const View<Q, 3>& q, const View<K, 4>& k,
+                     const View<K, 4>& v) {
   return kernels::with_extent<64, 128>(q.dim(2), [&](auto d) {
-    return kernel<attend_chunks<K, Queries, d, C>>(o, q, k, v, l.step.table, l.step.lengths, l.step.tile_rows,
-                                                   l.step.tile_positions, l.scale(), l.scales);
+    return kernel<attend_chunks<K, Queries, d, C, Q>>(o, q, k, v, l.step.table, l.step.lengths, l.step.tile_rows,
+                                                      l.step.tile_positions, l.scale(), l.scales,
+                                                      pages_of_row<C, K>(l));
   });
 }
 
 /// The same by whole tiles or in splits.
-template <class C, class K, int R>
-Flow<> attend_large_tiles(const Layer<C>& l, Lend<bf16, 3> o, View<bf16, 3> q, View<K, R> k, View<K, R> v) {
+template <class C, class Q, class K>
+Flow<> attend_large_tiles(const Layer<C>& l, Lend<bf16, 3> o, View<Q, 3> q, View<K, 4> k, View<K, 4> v) {
   const std::int64_t splits = splits_of_tiles(l);
   if (splits > 1)
     co_await attend_in_splits(l, splits, o, q, k, v);
@@ -285,8 +295,8 @@ Flow<> attend_large_tiles(const Layer<C>& l, Lend<bf16, 3> o, View<bf16, 3> q, V
 
 /// The extents of what widen_pages writes: pages of the sequences whose prompts are computed.
 template <class C>
-Dims<5> widened_dims(const Layer<C>& l) {
-  return {l.step.prompts, l.step.prompt_pages, l.kv(), std::int64_t{kPage}, 2 * l.half()};
+Dims<4> widened_dims(const Layer<C>& l) {
+  return {l.step.prompts * l.step.prompt_pages, l.kv(), std::int64_t{kPage}, 2 * l.half()};
 }
 /// Whether the pages of prompts are widened before they are read: each tile of queries of each head would convert them
 /// again. They may take as much memory as what the step's tokens have in the MLP, which is not there at this time.
@@ -310,9 +320,11 @@ Flow<> attend_prompts(const Layer<C>& l, Lend<bf16, 3> o, View<bf16, 3> q) {
       using W = kernels::multiplied_t<C>;
       const auto [keys, values] = co_await kernels::with_extent<64, 128>(q.dim(2), [&](auto d) {
         return kernel<widen_pages<C, W, d>>(empty<W>(widened_dims(l)), empty<W>(widened_dims(l)), k, v, l.step.table,
-                                            l.step.lengths);
+                                            l.step.lengths, pages_of_row<C, W>(l));
       });
-      co_await attend_large_tiles(l, o, q, keys.view(), values.view());
+      // Queries that a block converts are in registers, where each product waits for the one before.
+      const auto queries = co_await cast<W>(q);
+      co_await attend_large_tiles(l, o, queries.view(), keys.view(), values.view());
       co_return;
     }
   co_await attend_large_tiles(l, o, q, k, v);

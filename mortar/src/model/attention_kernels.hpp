@@ -15,55 +15,65 @@ namespace mortar {
 
 using namespace tessera;  // NOLINT: the language of kernels
 
-/// The pages of a cache of S as kernels read them: the cache, or, of another type C, what widen_pages wrote, [rows of
-/// the table, pages, kv_heads, kPage, head_dim].
+/// Kernels read the pages of a cache of S, or, of another type C, what widen_pages wrote: [rows of the table * pages of
+/// a row, kv_heads, kPage, head_dim]. (Tensor copies of more axes are not in the order that tensor cores read.)
 template <class C, class S>
 inline constexpr bool is_widened = !std::is_same_v<C, S>;
+/// What they take for the pages of a row where these are widened: their number, or nothing (then the value means
+/// nothing).
 template <class C, class S>
-using PagesOf = std::conditional_t<is_widened<C, S>, In<C, dyn, dyn, dyn, dyn, dyn>, In<C, dyn, dyn, dyn, dyn>>;
+using PagesOfRow = std::conditional_t<is_widened<C, S>, Scalar<i32>, Constant<bool>>;
+inline Scalar<i32> number_of(const Scalar<i32>& pages) { return pages; }
+inline Scalar<i32> number_of(const Constant<bool>& /*nothing*/) { return 0; }
 
 /// Keys and values of one key head of one sequence. C: the type that is read; S: that of the cache.
 template <class C, int D, class S = C>
 struct PagedKeys {
   using Product = kernels::multiplied_t<C>;
-  PagesOf<C, S> k, v;
+  In<C, dyn, dyn, dyn, dyn> k, v;
   In<i32, dyn, dyn> table;
   Scalar<i32> row, kv_head;
   Scalar<i32> in_use;  ///< keys of the sequence; slots from there on may hold anything
   kernels::HeadScales<S> scales;
+  Scalar<i32> of_row = 0;  ///< if they are widened: the pages of a row
 
   /// How many pages the queries before position `end` see.
   Scalar<i32> pages(const Scalar<i32>& end) const {
-    return min(ceil_div(min(end, in_use), kPage), is_widened<C, S> ? k.dim(1) : table.dim(1));
+    auto seen = ceil_div(min(end, in_use), kPage);
+    if constexpr (is_widened<C, S>)
+      return min(seen, of_row);
+    else
+      return min(seen, table.dim(1));
   }
   Tile<Product, kPage, D> keys(const Scalar<i32>& j) const { return page_of(k, j); }
   Tile<Product, kPage, D> values(const Scalar<i32>& j) const { return page_of(v, j); }
 
  private:
-  Tile<Product, kPage, D> page_of(const PagesOf<C, S>& pages, const Scalar<i32>& j) const {
-    if constexpr (is_widened<C, S>) {
-      auto tiles = pages.tiles(shape<1, 1, 1, kPage, D>);
-      return reshape(tiles.load(row, j, kv_head, 0, 0), shape<kPage, D>);
-    } else {
-      auto page = clamp(table.gather(row, j), 0, pages.dim(0) - 1);
-      auto tiles = pages.tiles(shape<1, 1, kPage, D>);
-      return kernels::narrow<Product>(reshape(tiles.load(page, kv_head, 0, 0), shape<kPage, D>));
-    }
+  Scalar<i32> number(const Scalar<i32>& j) const {
+    if constexpr (is_widened<C, S>)
+      return row * of_row + j;
+    else
+      return table.gather(row, j);
+  }
+  Tile<Product, kPage, D> page_of(const In<C, dyn, dyn, dyn, dyn>& pages, const Scalar<i32>& j) const {
+    auto page = clamp(number(j), 0, pages.dim(0) - 1);
+    auto tiles = pages.tiles(shape<1, 1, kPage, D>);
+    return kernels::narrow<Product>(reshape(tiles.load(page, kv_head, 0, 0), shape<kPage, D>));
   }
 };
 
 /// The pages of sequences, in the order of `table`, in the type in which they are multiplied. Pages without a key in
 /// use are not written, and not read.
 template <class S, class C, int D>
-void widen_pages(Mut<C, 1, 1, 1, kPage, D> keys, Mut<C, 1, 1, 1, kPage, D> values, In<S, dyn, dyn, dyn, dyn> k,
-                 In<S, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths) {
-  require(keys.dim(2) == k.dim(1) && keys.dim(4) == k.dim(3), "the heads of the cache and their features");
-  auto [row, number, head, zero, zero1] = keys.index();
-  tile_if (number * kPage < lengths.gather(row)) {
-    auto page = clamp(table.gather(row, number), 0, k.dim(0) - 1);
+void widen_pages(Mut<C, 1, 1, kPage, D> keys, Mut<C, 1, 1, kPage, D> values, In<S, dyn, dyn, dyn, dyn> k,
+                 In<S, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, Scalar<i32> of_row) {
+  require(keys.dim(1) == k.dim(1) && keys.dim(3) == k.dim(3), "the heads of the cache and their features");
+  auto [number, head, zero, zero1] = keys.index();
+  auto row = number / of_row, of_sequence = number % of_row;
+  tile_if (of_sequence * kPage < lengths.gather(row)) {
+    auto page = clamp(table.gather(row, of_sequence), 0, k.dim(0) - 1);
     auto widened = [&](const In<S, dyn, dyn, dyn, dyn>& pages) {
-      auto stored = pages.tiles(shape<1, 1, kPage, D>).load(page, head, 0, 0);
-      return reshape(kernels::narrow<C>(stored), shape<1, 1, 1, kPage, D>);
+      return kernels::narrow<C>(pages.tiles(shape<1, 1, kPage, D>).load(page, head, 0, 0));
     };
     keys.store(widened(k));
     values.store(widened(v));
@@ -133,18 +143,20 @@ Tile<f32, BM, D> attend_fast(const Tile<typename Keys::Product, BM, D>& q, const
 }
 
 /// Causal attention of chunks of prompts: tile_rows has the row of `table` of each tile, tile_positions the position of
-/// its first token. Rows of a tile beyond the end of its chunk give unspecified numbers. C and S: as in PagedKeys.
-template <class C, int BM, int D, class S = C>
-void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, PagesOf<C, S> k, PagesOf<C, S> v,
-                   In<i32, dyn, dyn> table, In<i32, dyn> lengths, In<i32, dyn> tile_rows, In<i32, dyn> tile_positions,
-                   Scalar<f32> scale, kernels::CacheScales<S> scales) {
-  auto kv_heads = k.dim(is_widened<C, S> ? 2 : 1);
-  require(q.dim(1) % kv_heads == 0, "query heads must be a multiple of key heads");
+/// its first token. Rows of a tile beyond the end of its chunk give unspecified numbers. C and S: as in PagedKeys. Q:
+/// the type of the queries; of that in which they are multiplied, tensor cores read them from where tensor copies put
+/// them.
+template <class C, int BM, int D, class S = C, class Q = bf16>
+void attend_chunks(Mut<bf16, BM, 1, D> o, In<Q, dyn, dyn, dyn> q, In<C, dyn, dyn, dyn, dyn> k,
+                   In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, In<i32, dyn> tile_rows,
+                   In<i32, dyn> tile_positions, Scalar<f32> scale, kernels::CacheScales<S> scales,
+                   PagesOfRow<C, S> of_row) {
+  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
   auto [tile, head, zero] = o.index();
   auto row = tile_rows.gather(tile);
   auto first = tile_positions.gather(tile);
-  auto kv_head = head / (q.dim(1) / kv_heads);
-  const PagedKeys<C, D, S> cache{k, v, table, row, kv_head, lengths.gather(row), {scales, kv_head}};
+  auto kv_head = head / (q.dim(1) / k.dim(1));
+  const PagedKeys<C, D, S> cache{k, v, table, row, kv_head, lengths.gather(row), {scales, kv_head}, number_of(of_row)};
   auto queries = kernels::narrow<kernels::multiplied_t<C>>(reshape(q.load_like(o), shape<BM, D>));
   auto result = zeros<f32, BM, D>();
   // Small tiles are those of the CPU and of the modes with one way of computing, in which queries do not affect each
@@ -159,20 +171,20 @@ void attend_chunks(Mut<bf16, BM, 1, D> o, In<bf16, dyn, dyn, dyn> q, PagesOf<C, 
 /// The attention of a tile of queries over part of its pages, where tiles alone would leave SMs idle: a few chunks at
 /// late positions. Block ((tile * heads) + head) * splits + part has KV split `part`; `sums` has log2 of the sum of
 /// exp2 of its scores. A running maximum, because a query need not see a key of the first page of a split.
-template <class C, int BM, int D, class S = C>
-void attend_splits(Mut<f32, 1, BM, D> parts, Mut<f32, 1, BM> sums, In<bf16, dyn, dyn, dyn> q, PagesOf<C, S> k,
-                   PagesOf<C, S> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, In<i32, dyn> tile_rows,
-                   In<i32, dyn> tile_positions, Scalar<i32> splits, Scalar<f32> scale, kernels::CacheScales<S> scales) {
-  auto kv_heads = k.dim(is_widened<C, S> ? 2 : 1);
-  require(q.dim(1) % kv_heads == 0, "query heads must be a multiple of key heads");
+template <class C, int BM, int D, class S = C, class Q = bf16>
+void attend_splits(Mut<f32, 1, BM, D> parts, Mut<f32, 1, BM> sums, In<Q, dyn, dyn, dyn> q, In<C, dyn, dyn, dyn, dyn> k,
+                   In<C, dyn, dyn, dyn, dyn> v, In<i32, dyn, dyn> table, In<i32, dyn> lengths, In<i32, dyn> tile_rows,
+                   In<i32, dyn> tile_positions, Scalar<i32> splits, Scalar<f32> scale, kernels::CacheScales<S> scales,
+                   PagesOfRow<C, S> of_row) {
+  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
   auto [block, zero] = sums.index();
   auto part = block % splits;
   auto head = block / splits % q.dim(1);
   auto tile = block / splits / q.dim(1);
   auto row = tile_rows.gather(tile);
   auto first = tile_positions.gather(tile);
-  auto kv_head = head / (q.dim(1) / kv_heads);
-  const PagedKeys<C, D, S> cache{k, v, table, row, kv_head, lengths.gather(row), {scales, kv_head}};
+  auto kv_head = head / (q.dim(1) / k.dim(1));
+  const PagedKeys<C, D, S> cache{k, v, table, row, kv_head, lengths.gather(row), {scales, kv_head}, number_of(of_row)};
   auto queries =
       kernels::narrow<kernels::multiplied_t<C>>(reshape(q.tiles(shape<BM, 1, D>).load(tile, head, 0), shape<BM, D>));
   auto state = softmax_over(kernels::steps_of_part(part, splits, cache.pages(first + BM)), queries,

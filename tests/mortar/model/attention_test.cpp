@@ -151,9 +151,9 @@ struct Case {
   template <int Tile, class C = bf16>
   std::vector<float> run() const {
     return with_tensors<C>([&](const auto& queries, const auto& keys, const auto& values, const auto&... of_step) {
-      return on_host(
-          kernel<attend_chunks<C, Tile, kDepth>>(poisoned(), queries, keys, values, of_step..., kScale, scales<C>())
-              .sync());
+      return on_host(kernel<attend_chunks<C, Tile, kDepth>>(poisoned(), queries, keys, values, of_step..., kScale,
+                                                            scales<C>(), false)
+                         .sync());
     });
   }
   /// Decoding, for chunks of one token: whole, or in `parts` KV splits.
@@ -197,7 +197,7 @@ struct Case {
       auto [parts, sums] = kernel<attend_splits<C, kQueryTile, kDepth>>(
                                full<f32>({blocks, std::int64_t{kQueryTile}, std::int64_t{kDepth}}, 777.0f),
                                full<f32>({blocks, std::int64_t{kQueryTile}}, 777.0f), queries, keys, values, table,
-                               lengths, rows, positions, S, kScale, scales<C>())
+                               lengths, rows, positions, S, kScale, scales<C>(), false)
                                .sync();
       return on_host(kernel<combine_splits_of_tiles<kQueryTile, R, S, kDepth>>(poisoned(), parts, sums, kHeads).sync());
     });
@@ -208,21 +208,23 @@ struct Case {
     using C = f8e4m3;
     return with_tensors<C>([&](const auto& queries, const auto& keys, const auto& values, const auto& table,
                                const auto& lengths, const auto& rows, const auto& positions) {
-      const Dims<5> dims(
-          {table.dim(0), table.dim(1) + 1, std::int64_t{kKvHeads}, std::int64_t{kPage}, std::int64_t{kDepth}});
+      const auto of_row = static_cast<i32>(table.dim(1) + 1);
+      const Dims<4> dims({table.dim(0) * of_row, std::int64_t{kKvHeads}, std::int64_t{kPage}, std::int64_t{kDepth}});
       const f16 poison(std::numeric_limits<float>::quiet_NaN());
       const auto [k, v] = kernel<widen_pages<C, f16, kDepth>>(full<f16>(dims, poison), full<f16>(dims, poison), keys,
-                                                              values, table, lengths)
+                                                              values, table, lengths, of_row)
                               .sync();
+      const auto as_multiplied = cast<f16>(queries).sync();
       if constexpr (S == 1)
-        return on_host(kernel<attend_chunks<f16, kQueryTile, kDepth, C>>(poisoned(), queries, k, v, table, lengths,
-                                                                         rows, positions, kScale, scales<C>())
+        return on_host(kernel<attend_chunks<f16, kQueryTile, kDepth, C, f16>>(poisoned(), as_multiplied, k, v, table,
+                                                                              lengths, rows, positions, kScale,
+                                                                              scales<C>(), of_row)
                            .sync());
       const std::int64_t blocks = rows.dim(0) * kHeads * S;
-      auto [parts, sums] = kernel<attend_splits<f16, kQueryTile, kDepth, C>>(
+      auto [parts, sums] = kernel<attend_splits<f16, kQueryTile, kDepth, C, f16>>(
                                full<f32>({blocks, std::int64_t{kQueryTile}, std::int64_t{kDepth}}, 777.0f),
-                               full<f32>({blocks, std::int64_t{kQueryTile}}, 777.0f), queries, k, v, table, lengths,
-                               rows, positions, S, kScale, scales<C>())
+                               full<f32>({blocks, std::int64_t{kQueryTile}}, 777.0f), as_multiplied, k, v, table,
+                               lengths, rows, positions, S, kScale, scales<C>(), of_row)
                                .sync();
       return on_host(
           kernel<combine_splits_of_tiles<kQueryTile, 16, S, kDepth>>(poisoned(), parts, sums, kHeads).sync());

@@ -46,7 +46,8 @@ TEST(Gemm, EveryRowOfTheTablesOfWideTypes) {
 TEST(Gemm, WhatMultipliesChoosesTheTable) {
   const auto a = random_tensor<f32>({64, 64}, 5);
   EXPECT_EQ(product_size(a, a).by, Multiplier::Fp32);
-  EXPECT_EQ(product_size<tf32>(a, a).by, Multiplier::TensorCores);
+  EXPECT_EQ(product_size<tf32>(a, a).by, Multiplier::Tf32);
+  EXPECT_EQ(product_size(random_tensor<bf16>({8, 8}, 6), random_tensor<bf16>({8, 8}, 6)).by, Multiplier::TensorCores);
   EXPECT_EQ(product_size(random_tensor<f64>({8, 8}, 6), random_tensor<f64>({8, 8}, 6)).by, Multiplier::Fp64);
   const Target h200{true, 132, true, true};
   for (const auto& [by, bytes] : {std::pair(Multiplier::Fp32, 4), std::pair(Multiplier::Fp64, 8)})

@@ -47,15 +47,15 @@ enum class RowStarts : std::uint8_t { Anywhere, At16, At32, At64 };
 /// loads a tile of the result's extents, such as a residual.
 enum class EpilogueWork : std::uint8_t { None, Computes, LoadsTile };
 
-/// What multiplies. Tensor cores: elements of 8 and 16 bits, and tf32. Fp32: f32 by f32, which has no tensor core.
-/// Fp64: f64; its tensor core has a quarter of the tile for each instruction, so its tiles are as small as those of
-/// f32.
-enum class Multiplier : std::uint8_t { TensorCores, Fp32, Fp64 };
+/// What multiplies, which decides the table of tiles. TensorCores: elements of 8 and 16 bits. Tf32: tensor cores as
+/// well, but every element is rounded in registers before it is multiplied. Fp32: f32 by f32, which has no tensor core.
+/// Fp64: f64.
+enum class Multiplier : std::uint8_t { TensorCores, Tf32, Fp32, Fp64 };
 template <class M>
 consteval Multiplier multiplier_of() {
-  return std::is_same_v<M, f32>   ? Multiplier::Fp32
-         : std::is_same_v<M, f64> ? Multiplier::Fp64
-                                  : Multiplier::TensorCores;
+  if (std::is_same_v<M, tf32>) return Multiplier::Tf32;
+  if (std::is_same_v<M, f32>) return Multiplier::Fp32;
+  return std::is_same_v<M, f64> ? Multiplier::Fp64 : Multiplier::TensorCores;
 }
 
 /// The properties of a product that decide its configuration.
@@ -132,6 +132,11 @@ enum class Operands { InOrder, Swapped };
 struct WaveTime {
   double step = 0;  ///< for each 128 bytes of k
   double edge = 0;  ///< what does not overlap with other waves: the first loads, the epilogue, the stores
+  /// The edge of each wave behind the first; 0: as the first. Where a block has one tile, the block behind it on an SM
+  /// begins when all is stored; the times of single waves do not show that.
+  double next = 0;
+
+  double edges(std::int64_t waves) const { return edge + static_cast<double>(waves - 1) * (next > 0 ? next : edge); }
 };
 /// One configuration.
 struct GemmTile {
@@ -151,22 +156,32 @@ inline constexpr WaveTime kNotTimed{1e9, 0};
 inline constexpr GemmTile kGemmTiles[] = {
     {64, 64, 256, false},                                 // CPU, small
     {256, 256, 1024, true},                               // CPU, large
-    {64, 128, 128, false, {250, 800}, {350, 0}},          // 1024 cubed
+    {64, 128, 128, false, {250, 800, 1700}, {350, 0}},    // 1024 cubed
     {128, 128, 128, true, {345, 500}, {330, 4000}},       // the usual choice if the last wave is full
     {256, 128, 128, true, {650, 2500}, {1290, 4000}},     // few tiles per block, long k
     {256, 256, 128, true, {640, 2700}, {1020, 5000}, 1},  // from 4096: two CTAs per tile
     // From here: pieces made of sub-tiles, for shapes that leave the last wave empty.
     {128, 192, 128, true, {488, 1800}, {630, 5000}},
-    {128, 160, 128, true, {460, 1100}, {520, 5000}},      // 512 x 5120 x 8192: 128 tiles
-    {128, 320, 128, true, {785, 3300}, {880, 11000}},     // 5120 cubed: 640 tiles
-    {256, 192, 128, false, {560, 1500}, {520, 5500}, 1},  // ragged columns
-    {128, 80, 128, false, {285, 1400}, {300, 1400}},      // 512 x 2560 x 4096: 128 tiles
-    {128, 96, 128, false, {290, 1500}, {840, 0}},         // 256 x 6144 x 2560: 128 tiles
-    {256, 288, 128, true, {750, 3500}, {1340, 5000}, 1},  // mostly ragged: 4104 x 4088 x 4120 in four waves
-    {160, 128, 128, false, {440, 800}, {575, 0}, 2, Operands::Swapped},    // 1536 cubed: 120 tiles
-    {192, 128, 128, false, {480, 3000}, kNotTimed, 2, Operands::Swapped},  // 192 x 12288 x 4096: 96 tiles
-    {208, 128, 128, false, {555, 3000}, kNotTimed, 2, Operands::Swapped},  // 770 x 7936 x 5136: 248 tiles
-    {128, 256, 128, true, {652, 2100}, kNotTimed},                         // 976 x 3520 x 2160: 112 tiles
+    {128, 160, 128, true, {460, 1100}, {520, 5000}},            // 512 x 5120 x 8192: 128 tiles
+    {128, 320, 128, true, {785, 3300}, {880, 11000}},           // 5120 cubed: 640 tiles
+    {256, 192, 128, false, {560, 1500, 4300}, {520, 5500}, 1},  // ragged columns
+    {128, 80, 128, false, {285, 1400, 2400}, {300, 1400}},      // 512 x 2560 x 4096: 128 tiles
+    {128, 96, 128, false, {290, 1500, 2100}, {840, 0}},         // 256 x 6144 x 2560: 128 tiles
+    {256, 288, 128, true, {750, 3500}, {1340, 5000}, 1},        // mostly ragged: 4104 x 4088 x 4120 in four waves
+    {160, 128, 128, false, {440, 800, 2800}, {575, 0}, 2, Operands::Swapped},  // 1536 cubed: 120 tiles
+    {192, 128, 128, false, {480, 3000}, kNotTimed, 2, Operands::Swapped},      // 192 x 12288 x 4096: 96 tiles
+    {208, 128, 128, false, {555, 3000}, kNotTimed, 2, Operands::Swapped},      // 770 x 7936 x 5136: 248 tiles
+    {128, 256, 128, true, {652, 2100}, kNotTimed},                             // 976 x 3520 x 2160: 112 tiles
+    {64, 64, 128, false, {205, 800, 1700}, kNotTimed},                         // 432 x 264 x 2856: 35 tiles
+};
+/// tf32. None is persistent: 256 x 128 and batches of 256 x 256 spill then. Measured at six shapes.
+inline constexpr GemmTile kTf32Tiles[] = {
+    {64, 64, 256, false},                              // CPU, small
+    {256, 256, 1024, true},                            // CPU, large
+    {64, 128, 128, false, {630, 800, 1700}},           //
+    {128, 128, 128, false, {850, 500, 2000}},          // about one wave
+    {64, 64, 128, false, {380, 800, 1700}},            // few tiles
+    {256, 256, 128, false, {900, 2700, 4000}, {}, 1},  // many
 };
 /// f32 by f32. Every product of a slice of k is added to the sums by instructions of its own, so that 20 to 30 TFLOP/s
 /// are reached in any tile that does not spill (bench/notes/matrix_products.md).
@@ -190,7 +205,13 @@ inline constexpr GemmTile kFp64Tiles[] = {
 };
 /// Row `row` of the table for what multiplies.
 constexpr const GemmTile& gemm_tile(Multiplier by, int row) {
-  return by == Multiplier::Fp32 ? kFp32Tiles[row] : by == Multiplier::Fp64 ? kFp64Tiles[row] : kGemmTiles[row];
+  switch (by) {
+    case Multiplier::Tf32: return kTf32Tiles[row];
+    case Multiplier::Fp32: return kFp32Tiles[row];
+    case Multiplier::Fp64: return kFp64Tiles[row];
+    case Multiplier::TensorCores: break;
+  }
+  return kGemmTiles[row];
 }
 inline constexpr int kGemmRows = static_cast<int>(std::size(kGemmTiles));
 inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces made of sub-tiles
@@ -198,7 +219,8 @@ inline constexpr int kFirstGpuGemm = 2;   ///< the rows before are for the CPU
 /// The number of rows for operands of this element size: pieces made of sub-tiles are for 16 bits; others were not
 /// measured.
 inline constexpr int gemm_rows(int element_bytes) { return element_bytes == 2 ? kGemmRows : kPlainGemmRows; }
-static_assert(std::size(kFp32Tiles) == kPlainGemmRows && std::size(kFp64Tiles) == kPlainGemmRows);
+static_assert(std::size(kTf32Tiles) == kPlainGemmRows && std::size(kFp32Tiles) == kPlainGemmRows &&
+              std::size(kFp64Tiles) == kPlainGemmRows);
 
 /// The number of the row that a caller has set, -1 if none. Throws ShapeError unless it is one of the first `rows`.
 inline int row_of_table(Row row, int rows, const char* kernel, SourceLocation where) {
@@ -252,7 +274,7 @@ inline constexpr double kLaunch = 1500;  ///< nanoseconds before the first load 
 /// bound.
 inline constexpr double kSmall8BitStep = 1.05;
 /// Nanoseconds of an SM for the request of a line of 128 bytes.
-inline constexpr double kRequest = 1.23;
+inline constexpr double kRequest = 1.15;
 /// Requests for each 128 bytes of a row. L2 is read in sectors of 32 bytes, and halves of lines cost no more than
 /// lines; rows that start within a sector need one more sector of another line. Fitted to the 36 products of
 /// 2026-11-28 in bench/notes/matrix_products.md.
@@ -287,7 +309,7 @@ inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target
   const double loads = (requests * kRequest + elements * kElementLoad) * t.wave / 2;
   const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
   const double memory = static_cast<double>(size.batch * (size.m + size.n) * size.k * size.element_bytes) / kMemory;
-  const double computing = static_cast<double>(waves) * (steps * std::max(step, loads) + time.edge);
+  const double computing = static_cast<double>(waves) * steps * std::max(step, loads) + time.edges(waves);
   const double requesting = static_cast<double>(tiles) * static_cast<double>(size.steps()) /
                             static_cast<double>(parts) * requests * kRequest / target.num_sms;
   return std::max(computing + kMemorySeen * memory, memory + kRequestsSeen * requesting) + kLaunch;

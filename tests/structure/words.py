@@ -60,26 +60,50 @@ def read_rows(text):
     return rows
 
 
+def needed(expression):
+    """For each alternative the longest run of letters, in lower case, that every text with a match contains; empty if none is
+    known. A search for them takes a hundredth of a match of the expression."""
+    all_of_them, runs, run, depth, k = [], [], "", 0, 0
+    while k < len(expression):
+        part = re.match(r"\\.|\[(?:\\.|[^\]\\])*\]|.", expression[k:]).group()
+        k += len(part)
+        depth += (part == "(") - (part == ")")
+        if part.isalpha() and depth == 0 and expression[k:k + 1] not in ("?", "*", "{"):
+            run += part.lower()
+            continue
+        runs, run = runs + [run], ""
+        if part == "|" and depth == 0:
+            all_of_them, runs = all_of_them + [max(runs, key=len)], []
+    return all_of_them + [max(runs + [run], key=len)]
+
+
 class Words:
     def __init__(self, rows):
         self.rows = rows
-        self.expressions = {place: self.joined(lambda places, place=place: place in places) for place in PLACES}
-        self.everywhere = self.joined(lambda places: {"docs", "code"} <= places)  # in Markdown also in its code
-        self.known = {}
+        self.needed = [needed(expression) for expression, _, _ in rows]
+        self.places = {place: self.chosen(lambda places, place=place: place in places) for place in PLACES}
+        self.everywhere = self.chosen(lambda places: {"docs", "code"} <= places)  # in Markdown also in its code
+        self.joined, self.known = {}, {}
 
-    def joined(self, chosen):
-        parts = [f"(?P<r{k}>{spaces_match_breaks(expression)})" for k, (expression, _, places) in enumerate(self.rows) if chosen(places)]
-        return re.compile("|".join(parts), re.I) if parts else None
+    def chosen(self, wanted):
+        return [k for k, (_, _, places) in enumerate(self.rows) if wanted(places)]
 
-    def found(self, text, expression):
-        for match in expression.finditer(text) if expression else ():
+    def found(self, text, chosen):
+        """(place, what was found, what to write) by those of the chosen rows that may be in the text."""
+        lower = text.lower()
+        rows = tuple(k for k in chosen if any(letters in lower for letters in self.needed[k]))
+        if not rows:
+            return
+        if rows not in self.joined:
+            self.joined[rows] = re.compile("|".join(f"(?P<r{k}>{spaces_match_breaks(self.rows[k][0])})" for k in rows), re.I)
+        for match in self.joined[rows].finditer(text):
             yield match.start(), match.group(), self.rows[int(match.lastgroup[1:])][1]
 
     def of_identifier(self, name):
         """What is retired in an identifier; its words with spaces between are searched too."""
         if name not in self.known:
             words = re.sub(r"_+", " ", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)).strip()
-            self.known[name] = next((hit for text in (name, words) for hit in self.found(text, self.expressions["code"])), None)
+            self.known[name] = next((hit for text in (name, words) for hit in self.found(text, self.places["code"])), None)
         return self.known[name]
 
     def of_file(self, path, text):
@@ -94,7 +118,7 @@ class Words:
 
         if path.endswith(".md"):
             prose = without_code(text)
-            for hit in self.found(prose, self.expressions["docs"]):
+            for hit in self.found(prose, self.places["docs"]):
                 add(*hit, prose)
             for hit in self.found(text, self.everywhere):
                 add(*hit)
@@ -102,7 +126,7 @@ class Words:
             parts = split(path, text)
             for place in ("comments", "messages"):
                 for offset, chunk in parts[place]:
-                    for start, what, instead in self.found(chunk, self.expressions[place]):
+                    for start, what, instead in self.found(chunk, self.places[place]):
                         add(offset + start, what, instead)
             for start, identifier in parts["code"]:
                 if (hit := self.of_identifier(identifier)) is not None:

@@ -44,10 +44,6 @@ Build build(const ir::Module& module, const LaunchContract& contract, std::uint6
       [](const Cubin& cubin) { return notes_of(cubin.code); });
   Build made;
   made.cubin = std::move(best.made);
-  CodeShape shape = shape_of(best.prepared);
-  made.entry = std::move(shape.entry);
-  made.checks = std::move(shape.checks);
-  made.num_args = shape.num_args;
   made.choices = best.prepared.choices;
   made.form = best.prepared.form;
   return made;

@@ -35,7 +35,7 @@ constexpr int kHighestOccupancy = 32;
 
 /// Changes when bundles of older builds of Tessera must not be used: when the ABI between kernels and the launcher or
 /// the meaning of obligations changes in a way that their texts do not show.
-constexpr std::string_view kGeneration = "tessera bundle 8";
+constexpr std::string_view kGeneration = "tessera bundle 9";
 
 /// The GPUs of TESSERA_COLLECT_GPUS, as numbers.
 std::vector<int> wanted_gpus() {
@@ -94,17 +94,6 @@ bool read_key(std::string_view text, CacheKey& key) {
   return true;
 }
 
-/// What a launch passes, and what it means: code that takes something else must not be found.
-void add_arguments(Sha256& hash, const CodeShape& shape) {
-  hash.add_number(static_cast<std::uint64_t>(shape.num_args)).add_number(shape.launch_flags);
-  hash.add_number(shape.checks.size()).add_number(shape.early_reads.size()).add_number(shape.pieces);
-  hash.add_number(static_cast<std::uint64_t>(shape.early_alone));
-  hash.add_number(shape.grid.used);
-  for (const passes::GridAxis& a : {shape.grid.x, shape.grid.y})
-    hash.add_number(static_cast<std::uint64_t>(a.argument)).add_number(static_cast<std::uint64_t>(a.extent));
-  for (const int argument : shape.early_reads) hash.add_number(static_cast<std::uint64_t>(argument));
-}
-
 }  // namespace
 
 CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
@@ -126,7 +115,7 @@ CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract&
   if (std::ranges::any_of(facts.obligations(), is_cut)) hash.add_field(facts.predicates().bytes());
   hash.add_field(ir::write_bytecode(recording, {{}, false}));
   if (const std::string hints = hints_text(tuning); !hints.empty()) hash.add_field(hints);
-  add_arguments(hash, shape_of(chosen));
+  hash.add_field(calling::call_bytes(chosen.choices.abi));
   return hash.finish();
 }
 

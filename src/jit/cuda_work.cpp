@@ -1,4 +1,4 @@
-// The image that the driver layer loads: the cubin, its entry, and the messages of its checks.
+// The image that the driver layer loads: the cubin and its ABI.
 #include "jit/cuda_work.hpp"
 
 #include "jit/generate.hpp"
@@ -6,9 +6,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/cubin.hpp"
-#include "tessera/passes/watch_writes.hpp"
 #include "tessera/runtime/cuda.hpp"
-#include "tessera/runtime/storage.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -35,21 +33,9 @@ std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape
   notes = notes_of(code);
   runtime::cuda::KernelImage image;
   image.cubin = code.cubin;
-  image.entry = shape.entry;
   image.label = "kernel " + options.label;
-  image.error_record = !shape.checks.empty();
-  image.programmatic_launch = shape.programmatic_launch;
-  image.num_args = shape.num_args;
-  for (const WatchedTensor& w : shape.watched)
-    image.watched.push_back({w.slot, static_cast<int>(image.watched.size()), w.element_bytes});
-  static_assert(runtime::cuda::kMostEarlyReads == passes::kMostEarlyReads &&
-                runtime::cuda::kTriggerBit == passes::kTriggerBit);
-  static_assert(runtime::Storage::kNeverWritten == passes::kNeverWritten);
-  image.launch_flags = shape.launch_flags;
-  image.early_reads = shape.early_reads;
-  image.early_alone = shape.early_alone;
+  image.abi = shape.abi;
   image.raw_writes = options.raw_writes;
-  for (const passes::LoweredCheck& check : shape.checks) image.checks.push_back({check.message, check.where});
   return runtime::cuda::load_kernel(device, image);
 }
 

@@ -70,22 +70,22 @@ Code in_memory(const CodeShape& shape, Device device, const CompileOptions& opti
       if (!patient || !error.by_processor()) throw;
     }
   }
-  const std::uint64_t blocks =
-      made->notes ? filling_blocks(shape, made->notes->resources, target_of(device)) : shape.persistent_blocks;
-  return {made->work, blocks, shape.pieces, shape.grid, made->notes, shape.form};
+  Code ready{made->work, shape.abi, made->notes, shape.form};
+  if (made->notes) ready.abi.persistent_blocks = filling_blocks(shape, made->notes->resources, target_of(device));
+  return ready;
 }
 
 }  // namespace
 
 CodeNotes notes_of_code(const Code& code) { return code.notes ? *code.notes : CodeNotes{}; }
 
-/// With an occupancy, the grid of a persistent kernel is counted by it (Choices::persistent_blocks); without one,
+/// With an occupancy, the grid of a persistent kernel is counted by it (KernelAbi::persistent_blocks); without one,
 /// blocks that do not fit wait.
-std::uint64_t filling_blocks(const CodeShape& shape, const CubinResources& r, const passes::Target& target) {
+int filling_blocks(const CodeShape& shape, const CubinResources& r, const passes::Target& target) {
   const int fit = passes::resident_blocks(target.sm, r.registers, r.threads, r.shared);
-  if (shape.occupancy == 0 || fit >= shape.occupancy) return shape.persistent_blocks;
+  if (shape.occupancy == 0 || fit >= shape.occupancy) return shape.abi.persistent_blocks;
   const int blocks = target.num_sms * std::max(fit, 1) / std::max(shape.ctas, 1);
-  return std::min(shape.persistent_blocks, static_cast<std::uint64_t>(std::max(blocks, 1)));
+  return std::min(shape.abi.persistent_blocks, std::max(blocks, 1));
 }
 
 passes::Target target_of(Device device) {

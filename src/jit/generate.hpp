@@ -11,7 +11,7 @@ namespace tessera::jit {
 passes::Target target_of(Device device);
 
 /// The grid of a persistent kernel: no more blocks than fit on the GPU at once, as the compiled code says.
-std::uint64_t filling_blocks(const CodeShape& shape, const CubinResources& resources, const passes::Target& target);
+int filling_blocks(const CodeShape& shape, const CubinResources& resources, const passes::Target& target);
 
 /// What the assembler reported; empty on the CPU.
 CodeNotes notes_of_code(const Code& code);

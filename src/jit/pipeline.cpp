@@ -1,8 +1,6 @@
 // A copy of the recording goes through the passes.
 #include "jit/pipeline.hpp"
 
-#include <algorithm>
-
 #include "jit/certified_claims.hpp"
 #include "jit/dump.hpp"
 #include "tessera/base/env.hpp"
@@ -30,6 +28,12 @@ std::vector<ScanAcross> scans_across(const ir::Function& f) {
   return found;
 }
 
+/// What no pass says about the launch.
+void complete(calling::KernelAbi& abi, const ir::Function& entry) {
+  abi.entry = entry.name;
+  abi.num_args = static_cast<int>(entry.body().num_args() - calling::implicit_arguments(abi));
+}
+
 /// `work`: claims and contract of the module; code generation is requested. `optimize` false: no pass runs.
 Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target, passes::Work work, bool optimize,
                 const passes::Tuning* tuning, Form form, const std::string& label) {
@@ -53,13 +57,10 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
     passes::Passed made = passes::run_passes(*p.module, target, &asked, work);
     p.choices = std::move(made.choices);
     p.asked = {p.choices.limits_registers, p.choices.occupancy, target.sm};
-    p.checks = std::move(made.checks);
     p.whole_tiles = std::move(made.whole_tiles);
-    for (std::size_t i = 0; i < made.watched_bytes.size(); ++i)
-      p.watched.push_back({work.watched[i].arg, made.watched_bytes[i]});
   }
-  const int blocks = target.is_gpu() ? p.choices.persistent_blocks : target.num_sms * kBlocksPerThread;
-  p.persistent_blocks = static_cast<std::uint64_t>(std::max(1, blocks));
+  complete(p.choices.abi, entry_of(*p.module));
+  if (!target.is_gpu()) p.choices.abi.persistent_blocks = target.num_sms * kBlocksPerThread;
   p.bytecode = ir::write_bytecode(*p.module);
   return p;
 }
@@ -96,27 +97,14 @@ Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::ui
 }
 
 CodeShape shape_of(const Prepared& prepared) {
-  const ir::Function& entry = entry_of(*prepared.module);
   CodeShape s;
-  s.entry = entry.name;
-  s.watched = prepared.watched;
-  const std::size_t added =
-      s.watched.size() + (prepared.checks.empty() ? 0 : 1) + (prepared.choices.launch_flags ? 1 : 0);
-  s.num_args = static_cast<int>(entry.body().num_args() - added);
-  s.programmatic_launch = prepared.choices.overlaps;
-  s.launch_flags = prepared.choices.launch_flags;
-  s.early_reads = prepared.choices.early_reads;
-  s.early_alone = prepared.choices.early_alone;
-  s.persistent_blocks = prepared.persistent_blocks;
+  s.abi = prepared.choices.abi;
   s.occupancy = prepared.choices.occupancy;
   s.ctas = prepared.choices.ctas;
-  s.pieces = static_cast<std::uint64_t>(prepared.choices.pieces);
-  s.grid = prepared.choices.grid;
-  s.checks = prepared.checks;
   s.form = prepared.form;
   // The bytecode is with locations, which errors name; what lowered checks say is not in it.
   Sha256 hash;
-  for (const passes::LoweredCheck& check : s.checks) hash.add_field(check.message);
+  for (const calling::Check& check : s.abi.checks) hash.add_field(check.message);
   s.identity = hash.add_field(prepared.bytecode).finish();
   return s;
 }

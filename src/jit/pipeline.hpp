@@ -6,22 +6,16 @@
 #include <vector>
 
 #include "jit/sha256.hpp"
+#include "tessera/abi/kernel_abi.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/compile.hpp"
 #include "tessera/jit/forms.hpp"
-#include "tessera/passes/lower_checks.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
 
 namespace tessera::jit {
-
-/// A tensor argument with a shadow in checked mode.
-struct WatchedTensor {
-  int slot = 0;           ///< of its address in the launch's arguments
-  int element_bytes = 1;  ///< of one element
-};
 
 /// A scan along an axis that is not the last one with more than one element.
 struct ScanAcross {
@@ -34,35 +28,21 @@ struct Prepared {
   std::unique_ptr<ir::Module> module;
   std::vector<std::byte> bytecode;  ///< of the module, in the newest version, with locations
   passes::Target target;
-  passes::Choices choices;
-  std::string tuning;  ///< hints that a record gave, as text
+  passes::Choices choices;  ///< its ABI is complete
+  std::string tuning;       ///< hints that a record gave, as text
   Form form = Form::Chosen;
-  Asked asked;                               ///< of the choices, what the report is compared with
-  bool patient = false;                      ///< best_form(): the assembler gets all the time that there is
-  std::vector<passes::LoweredCheck> checks;  ///< GPUs; if any, the entry's last argument is the error record
-  std::vector<WatchedTensor> watched;        ///< GPUs: one argument each, after those that a launch passes
-  std::vector<SourceLocation> whole_tiles;   ///< loads of regions that were recognised as tiles
-  std::vector<ScanAcross> scans;             ///< of the recording, for advice: passes take them apart
-  /// Blocks that fill the device once: the grid of persistent kernels.
-  std::uint64_t persistent_blocks = 1;
+  Asked asked;                              ///< of the choices, what the report is compared with
+  bool patient = false;                     ///< best_form(): the assembler gets all the time that there is
+  std::vector<SourceLocation> whole_tiles;  ///< loads of regions that were recognised as tiles
+  std::vector<ScanAcross> scans;            ///< of the recording, for advice: passes take them apart
 };
 
 /// What a launch needs of a prepared module besides its code.
 struct CodeShape {
   Digest identity{};  ///< of what the code follows from: equal ones are the same code
-  std::string entry;  ///< symbol in the cubin
-  int num_args = 0;   ///< without the addresses of shadows, the launch flags and the address of the error record
-  bool programmatic_launch = false;  ///< may be launched with PDL: it waits itself
-  bool launch_flags = false;         ///< it takes one (passes::Choices)
-  std::uint64_t pieces = 1;          ///< of the launch, for each block (passes::Choices)
-  passes::GridAxes grid;             ///< of the launch (passes::Choices)
-  std::vector<int> early_reads;      ///< arguments: addresses of tensors that it may read before it waits
-  int early_alone = 0;               ///< the first so many of those, whatever the others are (passes::Choices)
-  std::uint64_t persistent_blocks = 1;
+  calling::KernelAbi abi;
   int occupancy = 0;  ///< blocks of an SM that it was compiled for; 0: left to the assembler
   int ctas = 1;       ///< per cluster
-  std::vector<passes::LoweredCheck> checks;
-  std::vector<WatchedTensor> watched;  ///< in the order of the launch's accesses
   Form form = Form::Chosen;
 };
 CodeShape shape_of(const Prepared& prepared);

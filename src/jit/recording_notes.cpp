@@ -14,7 +14,7 @@ std::optional<RecordingNotes> RecordingNotes::of(const ir::Module& recording, co
                                                  std::span<const std::byte> build) {
   if (build.empty() || !DiskCache::of_user()) return std::nullopt;
   Sha256 hash;
-  hash.add_field("tessera notes 4").add_field(build).add(recording_key(recording, contract));
+  hash.add_field("tessera notes 5").add_field(build).add(recording_key(recording, contract));
   return RecordingNotes(hash.finish());
 }
 

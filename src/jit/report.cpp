@@ -117,21 +117,21 @@ std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepa
   const passes::Choices& c = prepared.choices;
   text +=
       concat("  hints: warps ", or_left(c.warps), ", CTAs per cluster ", c.ctas, ", occupancy ", or_left(c.occupancy),
-             ", latency ", or_left(c.latency), "; ", prepared.persistent_blocks, " blocks fill the GPU\n");
-  if (c.pieces > 1) text += concat("  a block takes ", c.pieces, " neighbouring pieces\n");
-  if (c.grid.used) text += "  the grid has an axis for each axis of the pieces\n";
+             ", latency ", or_left(c.latency), "; ", c.abi.persistent_blocks, " blocks fill the GPU\n");
+  if (c.abi.pieces > 1) text += concat("  a block takes ", c.abi.pieces, " neighbouring pieces\n");
+  if (c.abi.grid.used) text += "  the grid has an axis for each axis of the pieces\n";
   if (!prepared.tuning.empty()) text += concat("  tuning record: ", prepared.tuning, "\n");
   if (prepared.form != Form::Chosen)
     text += concat("  form ", name_of(prepared.form), ": ", text_of(prepared.form), "\n");
-  const bool one_by_one = c.early_alone > 0 && c.early_tiles == 0;
-  if (!c.early_reads.empty())
-    text += concat("  reads before it waits for the kernel before it: ", c.early_reads.size(),
+  const bool one_by_one = c.abi.early_alone > 0 && c.early_tiles == 0;
+  if (!c.abi.early_reads.empty())
+    text += concat("  reads before it waits for the kernel before it: ", c.abi.early_reads.size(),
                    one_by_one ? " tensors, up to the first that has an in-flight writer\n"
                               : " tensors, if they have no in-flight writer\n");
   if (c.early_tiles > 0)
     text += concat("  the tiles of one of them even if others have one: of the loop's first ", c.early_tiles,
                    c.early_tiles == 1 ? " iteration\n" : " iterations\n");
-  if (!prepared.checks.empty()) text += concat("  checks: ", prepared.checks.size(), "\n");
+  if (!c.abi.checks.empty()) text += concat("  checks: ", c.abi.checks.size(), "\n");
   if (prepared.target.is_gpu())
     for (const std::string& a : advice(prepared)) text += concat("  advice: ", a, "\n");
   if (const std::string largest = largest_tile(prepared); prepared.target.is_gpu() && !largest.empty())

@@ -441,9 +441,11 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
         // Loads in a branch that corrects results get one step: more would take shared memory from the main loop.
         set_hint(*load, "latency",
                  ir::IntAttr{ir::Elem::I32, analysis::corrects_products(*load, corrections) ? 1 : c.latency});
-  c.pieces = before.pieces;
-  c.grid = before.grid;
-  c.persistent_blocks = std::max(1, target.num_sms * persistent_blocks_of_sm(facts, c) / c.ctas);
+  c.abi.watched = before.abi.watched;
+  c.abi.checks = before.abi.checks;
+  c.abi.pieces = before.abi.pieces;
+  c.abi.grid = before.abi.grid;
+  c.abi.persistent_blocks = std::max(1, target.num_sms * persistent_blocks_of_sm(facts, c) / c.ctas);
   return c;
 }
 

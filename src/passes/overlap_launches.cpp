@@ -132,7 +132,7 @@ void wait_first(ir::Function& f) {
 /// Triggers dependents if the launch flags ask for it.
 void trigger_if_asked(ir::Function& f, Value launch_flags) {
   Builder b = before_all(f);
-  const Value bit = b.constant_int(Elem::I32, std::int64_t{1} << kTriggerBit);  // the highest of its bits
+  const Value bit = b.constant_int(Elem::I32, std::int64_t{1} << calling::kTriggerBit);  // the highest of its bits
   const Value asked = compared(b, ir::ComparisonPredicate::GreaterEqual, launch_flags, bit);
   Operation* branch = b.create(Op::If, {asked}, {});
   Builder trigger(branch->add_region());
@@ -160,23 +160,23 @@ void overlap_launches(ir::Function& f, const Target& target, const Tuning& tunin
   const Overlap how = tuning.overlap;
   if (how == Overlap::Never || target.sm < kFirstSm || target.bytecode_minor < kFirstWaitMinor) return;
   if (!can_wait(f)) return;
-  choices.overlaps = true;
+  choices.abi.programmatic_launch = true;
   const bool always = how == Overlap::Always || (how == Overlap::WhereItPays && gains_by_trigger(f));
   if (tuning.early_reads) {
     EarlyReads early = wait_behind_reads(f, choices.warps, tuning.early_tiles);
-    choices.early_reads = std::move(early.addresses);
-    choices.early_alone = early.alone;
+    choices.abi.early_reads = std::move(early.addresses);
+    choices.abi.early_alone = early.alone;
     choices.early_tiles = early.tiles;
     if (early.tiles > 0) limit_registers(f, early.registers, tuning, choices);
   }
-  choices.launch_flags = !choices.early_reads.empty();
-  if (choices.early_reads.empty()) wait_first(f);
+  choices.abi.launch_flags = !choices.abi.early_reads.empty();
+  if (choices.abi.early_reads.empty()) wait_first(f);
   if (always) {
     Builder b = before_all(f);
     create(b, Op::GdcLaunchDependentsTko);
   } else if (tuning.early_reads && how == Overlap::WhereItPays) {
-    if (!choices.launch_flags) f.body().add_arg(Type::tile(Elem::I32));
-    choices.launch_flags = true;
+    if (!choices.abi.launch_flags) f.body().add_arg(Type::tile(Elem::I32));
+    choices.abi.launch_flags = true;
     trigger_if_asked(f, f.body().arg(f.body().num_args() - 1));
   }
 }

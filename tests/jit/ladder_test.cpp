@@ -290,16 +290,16 @@ TEST(FillingBlocks, AreNoMoreThanFit) {
     CodeShape s;
     s.occupancy = occupancy;
     s.ctas = ctas;
-    s.persistent_blocks = static_cast<std::uint64_t>(132 * std::max(occupancy, 16) / ctas);
-    if (occupancy > 0) s.persistent_blocks = static_cast<std::uint64_t>(132 * occupancy / ctas);
+    s.abi.persistent_blocks = 132 * std::max(occupancy, 16) / ctas;
+    if (occupancy > 0) s.abi.persistent_blocks = 132 * occupancy / ctas;
     return filling_blocks(s, {.registers = 64, .shared = kib << 10, .threads = 128}, gpu);
   };
-  EXPECT_EQ(blocks(2, 105), 264u);
-  EXPECT_EQ(blocks(3, 105), 264u) << "three were requested";
-  EXPECT_EQ(blocks(3, 70), 396u);
-  EXPECT_EQ(blocks(2, 120), 132u);
-  EXPECT_EQ(blocks(2, 120, 2), 66u) << "two CTAs on a tile";
-  EXPECT_EQ(blocks(2, 230), 132u) << "never none";
+  EXPECT_EQ(blocks(2, 105), 264);
+  EXPECT_EQ(blocks(3, 105), 264) << "three were requested";
+  EXPECT_EQ(blocks(3, 70), 396);
+  EXPECT_EQ(blocks(2, 120), 132);
+  EXPECT_EQ(blocks(2, 120, 2), 66) << "two CTAs on a tile";
+  EXPECT_EQ(blocks(2, 230), 132) << "never none";
   EXPECT_EQ(blocks(0, 105), 16u * 132) << "without an occupancy blocks wait";
 }
 

@@ -2,11 +2,9 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/kernel.hpp"
-#include "tessera/passes/lower_checks.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
 
@@ -15,11 +13,7 @@ namespace tessera::jit {
 /// A kernel ready to be loaded on the GPU that it was built for.
 struct Build {
   Cubin cubin;
-  std::string entry;  ///< symbol in the cubin
-  int num_args = 0;   ///< without the launch flags (choices.launch_flags) and the error record's address after them
-  /// If there are any, the entry has one more argument: the address of the error record.
-  std::vector<passes::LoweredCheck> checks;
-  passes::Choices choices;
+  passes::Choices choices;   ///< with the ABI by which it is launched
   Form form = Form::Chosen;  ///< a fallback one if the assembler rejected what was chosen
 };
 

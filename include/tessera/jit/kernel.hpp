@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "tessera/abi/kernel_abi.hpp"
 #include "tessera/analysis/launch_contract.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/jit/code_report.hpp"
@@ -30,10 +31,7 @@ struct Prepared;
 /// What one launch runs.
 struct Code {
   std::shared_ptr<const runtime::Launchable> work;
-  /// Blocks that fill the device once: the grid of a persistent kernel.
-  std::uint64_t persistent_blocks = 1;
-  std::uint64_t pieces = 1;                ///< neighbouring pieces per block
-  passes::GridAxes grid;                   ///< of the launch (passes::Choices)
+  calling::KernelAbi abi;
   std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
   Form form = Form::Chosen;                ///< a fallback one if the assembler rejected what was chosen
   std::uint64_t held = 0;                  ///< the obligations that it was made for; launches may fulfil more

@@ -78,7 +78,7 @@ class Ladder : public testing::Test {
     EXPECT_EQ(r.stack, 0u);
     EXPECT_NE(made.form, jit::Form::Bare);
     EXPECT_GE(fit, made.choices.occupancy) << r.shared;
-    EXPECT_LE(made.choices.persistent_blocks, jit::target_for(sm).num_sms * fit);
+    EXPECT_LE(made.choices.abi.persistent_blocks, jit::target_for(sm).num_sms * fit);
     EXPECT_GT(made.choices.latency, 1);
   }
 };

@@ -8,6 +8,7 @@
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/machine/machine.hpp"
 
 namespace tessera::jit {
 namespace {
@@ -116,7 +117,8 @@ SourceLocation walk_of_piece(const ir::Function& f) {
 }  // namespace
 
 std::string largest_tile(const Prepared& prepared) {
-  constexpr int kRegisterBytes = 4, kRegisterLimit = 255, kWarp = 32, kWarpsOtherwise = 4, kWarpLimit = 32;
+  constexpr int kRegisterBytes = 4, kRegisterLimit = machine::kRegistersAThread, kWarp = machine::kThreadsAWarp,
+                kWarpsOtherwise = 4, kWarpLimit = 32;
   const Operation* largest = nullptr;
   ir::Type type;
   ir::walk(entry_of(*prepared.module).body(), [&](const Operation& op) {

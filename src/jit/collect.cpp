@@ -22,6 +22,7 @@
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/forms.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
@@ -100,7 +101,7 @@ CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract&
                     std::uint64_t held, const Prepared& chosen, const passes::Tuning* tuning) {
   Sha256 hash;
   hash.add_field(kGeneration)
-      .add_field(concat("sm_", chosen.target.sm))
+      .add_field(machine::gpu_name(chosen.target.sm))
       .add_number(held)
       .add_number(contract.args.size());
   for (const ArgContract& arg : contract.args) {
@@ -125,7 +126,7 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
   if (!folder) return;
   make_folders(folder);
   for (const int sm : wanted_gpus()) {
-    const std::string gpu = concat("sm_", sm);
+    const std::string gpu = machine::gpu_name(sm);
     const passes::Target target = target_for(sm);
     const std::uint64_t common = facts.predicates().common_part(held);
     const passes::Tuning* hints = tuning_for(tuning, label, recording, common, nullptr, target);

@@ -3,9 +3,9 @@
 
 #include "jit/generate.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/base/format.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/runtime/cuda.hpp"
 
 namespace tessera::jit {
@@ -13,7 +13,7 @@ namespace {
 
 /// Default devices are GPUs where this says yes.
 bool can_compile_for(const runtime::cuda::DeviceInfo& gpu, std::string* why) {
-  const std::string name = gpu_name(gpu.sm());
+  const std::string name = machine::gpu_name(gpu.sm());
   try {
     return bundles_serve(name) || assembler_for(name, why).has_value();
   } catch (const Error& error) {
@@ -24,8 +24,6 @@ bool can_compile_for(const runtime::cuda::DeviceInfo& gpu, std::string* why) {
 [[maybe_unused]] const bool probe_is_set = (runtime::cuda::set_compiler_probe(&can_compile_for), true);
 
 }  // namespace
-
-std::string gpu_name(int sm) { return concat("sm_", sm); }
 
 std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape, const CachedCubin& code,
                                                           Device device, const CompileOptions& options,

@@ -10,9 +10,6 @@
 
 namespace tessera::jit {
 
-/// "sm_90" for 90.
-std::string gpu_name(int sm);
-
 /// Loads a cubin on `device`, a GPU, and reports it to `notes`. Throws DeviceError.
 std::shared_ptr<const runtime::Launchable> make_cuda_work(const CodeShape& shape, const CachedCubin& code,
                                                           Device device, const CompileOptions& options,

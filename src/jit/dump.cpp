@@ -17,6 +17,7 @@
 #include "tessera/ir/printer.hpp"
 #include "tessera/jit/compile.hpp"
 #include "tessera/jit/forms.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
@@ -137,7 +138,7 @@ std::unique_ptr<passes::PassObserver> dump_after_passes(const ir::Module& given,
   const auto more = std::as_bytes(std::span(how));
   bytes.insert(bytes.end(), more.begin(), more.end());
   const std::string fallback = form == Form::Chosen ? std::string() : concat("-", name_of(form));
-  const std::string gpu = target.is_gpu() ? concat("sm_", target.sm) : std::string("cpu");
+  const std::string gpu = target.is_gpu() ? machine::gpu_name(target.sm) : std::string("cpu");
   return std::make_unique<DumpAfterPasses>(w, stem_of(w, concat(label, "-", gpu, fallback), hash_bytes(bytes)));
 }
 

@@ -17,7 +17,7 @@
 
 #include "tessera/base/env.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/passes/target.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::jit {
@@ -217,11 +217,14 @@ unsigned bearable_spill(const CubinResources& r, bool limited) noexcept {
   return limited ? r.registers * kRegisterBytes / 8 : 0;
 }
 
-/// Warps on an SM (CUDA C++ Programming Guide, technical specifications; registers are allocated eight at a time).
+/// Warps on an SM of the generation that holds most.
 double resident_warps(const CubinResources& r) noexcept {
-  constexpr unsigned kRegisters = 65536, kMostWarps = 64, kMostBlocks = 32, kWarp = 32;
-  const unsigned warps = std::max(r.threads / kWarp, 1U), registers = std::max((r.registers + 7) / 8 * 8, 8U);
-  return warps * std::max(std::min({kRegisters / (registers * kWarp * warps), kMostWarps / warps, kMostBlocks}), 1U);
+  constexpr unsigned kWarp = machine::kThreadsAWarp, kGranule = machine::kRegisterGranule;
+  const unsigned warps = std::max(r.threads / kWarp, 1U);
+  const unsigned registers = std::max((r.registers + kGranule - 1) / kGranule * kGranule, kGranule);
+  return warps * std::max(std::min({machine::kRegisters / (registers * kWarp * warps), machine::kMostWarps / warps,
+                                    unsigned{machine::kMostBlocks}}),
+                          1U);
 }
 
 }  // namespace
@@ -253,7 +256,7 @@ bool is_better(const CodeNotes& a, const CodeNotes& b, bool limited) noexcept {
 int fewer_blocks(const Asked& asked, const CodeNotes& notes) noexcept {
   const CubinResources& r = notes.resources;
   if (asked.limited || asked.occupancy <= 1) return 0;
-  const int fit = passes::resident_blocks(asked.sm, r.registers, r.threads, r.shared);
+  const int fit = machine::resident_blocks(asked.sm, r.registers, r.threads, r.shared);
   return fit < asked.occupancy ? std::max(fit, 1) : 0;
 }
 

@@ -11,6 +11,7 @@
 #include "jit/single_flight.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/runtime/cuda.hpp"
 
 namespace tessera::jit {
@@ -44,7 +45,7 @@ Generated work_for(const Prepared& prepared, const CodeShape& shape, Device devi
     case DeviceKind::Fake: return {make_cpu_work(cpu::Program::compile(*prepared.module), options), nullptr};
     case DeviceKind::Cuda: {
       if (ready) return loaded(shape, *ready, device, options);
-      const std::string gpu = gpu_name(prepared.target.sm);
+      const std::string gpu = machine::gpu_name(prepared.target.sm);
       return loaded(shape,
                     make_cubin(*prepared.module, gpu, options.label, prepared.bytecode,
                                effort_of(prepared.form, prepared.patient))
@@ -82,7 +83,7 @@ CodeNotes notes_of_code(const Code& code) { return code.notes ? *code.notes : Co
 /// With an occupancy, the grid of a persistent kernel is counted by it (KernelAbi::persistent_blocks); without one,
 /// blocks that do not fit wait.
 int filling_blocks(const CodeShape& shape, const CubinResources& r, const passes::Target& target) {
-  const int fit = passes::resident_blocks(target.sm, r.registers, r.threads, r.shared);
+  const int fit = machine::resident_blocks(target.sm, r.registers, r.threads, r.shared);
   if (shape.occupancy == 0 || fit >= shape.occupancy) return shape.abi.persistent_blocks;
   const int blocks = target.num_sms * std::max(fit, 1) / std::max(shape.ctas, 1);
   return std::min(shape.abi.persistent_blocks, std::max(blocks, 1));
@@ -98,7 +99,7 @@ passes::Target target_of(Device device) {
   const runtime::cuda::DeviceInfo& info = runtime::cuda::device_info(device);
   target.sm = info.sm();
   target.num_sms = info.num_sms;
-  if (const auto assembler = assembler_for(gpu_name(info.sm()))) {
+  if (const auto assembler = assembler_for(machine::gpu_name(info.sm()))) {
     target.bytecode_minor = assembler->newest_bytecode.minor;
   }
   return target;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "jit/collect.hpp"
-#include "jit/cuda_work.hpp"
 #include "jit/generate.hpp"
 #include "jit/recording_notes.hpp"
 #include "jit/tuning_choice.hpp"
@@ -19,6 +18,7 @@
 #include "tessera/ir/verifier.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/forms.hpp"
+#include "tessera/machine/machine.hpp"
 
 namespace tessera::jit {
 
@@ -161,7 +161,8 @@ Code Kernel::make_code(Device device, std::uint64_t& held) const {
   }
   // Stored under the chosen form, so that a later start does not retry a form that is rejected or spills.
   auto made = best();
-  if (const auto cubin = cubin_key(made.prepared.bytecode, gpu_name(target.sm), opt_level_of(made.prepared.form))) {
+  if (const auto cubin =
+          cubin_key(made.prepared.bytecode, machine::gpu_name(target.sm), opt_level_of(made.prepared.form))) {
     if (!a.kept) a.notes->keep(a.conditions);
     a.notes->keep(held, target, asked, shape_of(made.prepared), *cubin);
   }
@@ -205,7 +206,8 @@ CodeReport Kernel::report(const passes::Target& gpu, std::span<const std::uint64
       forms_for(hints), [&](Form form) { return prepared(held, gpu, hints, form); },
       [&](const Prepared& p) {
         return notes_of(
-            make_cubin(*p.module, gpu_name(gpu.sm), options_.label, p.bytecode, effort_of(p.form, p.patient)).code);
+            make_cubin(*p.module, machine::gpu_name(gpu.sm), options_.label, p.bytecode, effort_of(p.form, p.patient))
+                .code);
       },
       [](const CodeNotes& notes) { return notes; });
   CodeReport r = describe(best.prepared, held, nullptr);

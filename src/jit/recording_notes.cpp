@@ -4,9 +4,9 @@
 #include "jit/recording_notes.hpp"
 
 #include "jit/code_note.hpp"
-#include "jit/cuda_work.hpp"
 #include "jit/recording_key.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/machine/machine.hpp"
 
 namespace tessera::jit {
 
@@ -31,7 +31,7 @@ void RecordingNotes::keep(const analysis::LaunchPredicates& conditions) const {
 /// Empty without an assembler: its cubin could not be found either.
 std::optional<CacheKey> RecordingNotes::code_key(std::uint64_t held, const passes::Target& gpu,
                                                  const std::string& hints) const {
-  const auto assembler = assembler_for(gpu_name(gpu.sm));
+  const auto assembler = assembler_for(machine::gpu_name(gpu.sm));
   if (!assembler) return std::nullopt;
   Sha256 hash;
   hash.add_field("code").add(recording_).add_number(held).add_field(hints);

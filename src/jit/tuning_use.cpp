@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 
-#include "jit/cuda_work.hpp"
 #include "jit/sha256.hpp"
 #include "jit/tuning_choice.hpp"
 #include "tessera/base/env.hpp"
@@ -16,6 +15,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/jit/cubin.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/passes/tuning_text.hpp"
 #include "tessera/runtime/cuda.hpp"
 
@@ -221,7 +221,7 @@ TuningSubject tuning_subject(const std::string& label, const ir::Module& recordi
   s.held = held_text(held);
   if (device) s.device = device_description(*device);
   if (target.is_gpu()) {
-    s.gpu = gpu_name(target.sm);
+    s.gpu = machine::gpu_name(target.sm);
     s.assembler = assembler_release(s.gpu);
   }
   return s;
@@ -232,7 +232,7 @@ const passes::Tuning* tuning_for(TuningId given, const std::string& label, const
   if (given == 0) return target.is_gpu() ? from_files(label, recording, held, device, target) : nullptr;
   const Interned& used = find(given);
   // Compiled ahead for another GPU (`tessera build`): the record is not for it.
-  if (!device && !used.record.gpu.empty() && used.record.gpu != gpu_name(target.sm)) return nullptr;
+  if (!device && !used.record.gpu.empty() && used.record.gpu != machine::gpu_name(target.sm)) return nullptr;
   if (!used.record.hash.empty()) check_fresh(used.record, tuning_subject(label, recording, held, device, target));
   return &used.tuning;
 }

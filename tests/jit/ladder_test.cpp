@@ -11,6 +11,7 @@
 
 #include "jit/generate.hpp"
 #include "tessera/jit/forms.hpp"
+#include "tessera/machine/machine.hpp"
 
 using namespace tessera;
 using namespace tessera::jit;
@@ -300,12 +301,12 @@ TEST(FillingBlocks, AreNoMoreThanFit) {
   EXPECT_EQ(blocks(2, 120), 132);
   EXPECT_EQ(blocks(2, 120, 2), 66) << "two CTAs on a tile";
   EXPECT_EQ(blocks(2, 230), 132) << "never none";
-  EXPECT_EQ(blocks(0, 105), 16u * 132) << "without an occupancy blocks wait";
+  EXPECT_EQ(blocks(0, 105), 16 * 132) << "without an occupancy blocks wait";
 }
 
 /// CUDA C++ Programming Guide, technical specifications.
 TEST(FillingBlocks, OfAnSmAreLimitedByRegistersSharedMemoryAndWarps) {
-  using passes::resident_blocks;
+  using machine::resident_blocks;
   EXPECT_EQ(resident_blocks(90, 128, 128, 0), 4);
   EXPECT_EQ(resident_blocks(90, 168, 384, 0), 1);
   EXPECT_EQ(resident_blocks(90, 72, 128, 0), 7);

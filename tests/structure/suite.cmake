@@ -13,6 +13,8 @@ endfunction()
 
 tessera_structure_test(layers layers.py)
 tessera_structure_test(layers_selftest layers.py --selftest)
+tessera_structure_test(machine_facts machine_facts.py)
+tessera_structure_test(machine_facts_selftest machine_facts.py --selftest)
 tessera_structure_test(misuse misuse.py)
 tessera_structure_test(misuse_selftest misuse.py --selftest)
 tessera_structure_test(headers headers.py)

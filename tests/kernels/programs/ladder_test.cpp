@@ -7,6 +7,7 @@
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/forms.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera {
@@ -74,7 +75,7 @@ class Ladder : public testing::Test {
   /// Nothing spills, as many blocks fit as were requested, and a persistent grid has no more.
   static void expect_sound(const jit::Build& made, int sm) {
     const jit::CubinResources r = jit::resources_of(made.cubin.code.cubin);
-    const int fit = passes::resident_blocks(sm, r.registers, r.threads, r.shared);
+    const int fit = machine::resident_blocks(sm, r.registers, r.threads, r.shared);
     EXPECT_EQ(r.stack, 0u);
     EXPECT_NE(made.form, jit::Form::Bare);
     EXPECT_GE(fit, made.choices.occupancy) << r.shared;

@@ -82,9 +82,18 @@ constexpr Measured kMeasured[] = {
 
 double estimate(const Measured& x, const Target& target) {
   const ProductSize size{x.m, x.n, x.k, 2, x.starts, x.starts};
-  const double ns =
-      x.parts > 1 ? split_time({x.row, x.parts}, size, target) : gemm_time(kGemmTiles[x.row], size, target);
+  const double ns = x.parts > 1 ? split_time({x.row, x.parts}, size, target) : gemm_time(x.row, size, target);
   return ns / 1000;
+}
+
+TEST(MatmulPlan, EveryRowHasItsTimes) {
+  const auto times = machine::measured().tiles;
+  ASSERT_EQ(times.size(), static_cast<std::size_t>(kGemmRows));
+  for (int row = 0; row < kGemmRows; ++row) {
+    const machine::TileTimes& t = times[static_cast<std::size_t>(row)];
+    EXPECT_TRUE(t.m == kGemmTiles[row].m && t.n == kGemmTiles[row].n) << "row " << row;
+    EXPECT_EQ(t.plain.step > 0, row >= kFirstGpuGemm) << "row " << row;
+  }
 }
 
 TEST(MatmulPlan, EstimatesWhatWasMeasured) {

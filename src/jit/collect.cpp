@@ -11,9 +11,9 @@
 #include <optional>
 #include <utility>
 
+#include "jit/code_key.hpp"
 #include "jit/pipeline.hpp"
 #include "jit/report.hpp"
-#include "jit/sha256.hpp"
 #include "jit/tuning_choice.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
@@ -33,10 +33,6 @@ constexpr const char *kAsked = ".asked",
                      *kLimited = ".limited";       // empty files: Collected::asked, Asked::limited
 constexpr const char* kOccupancy = ".occupancy-";  // begins the end of the name of an empty file: Asked::occupancy
 constexpr int kHighestOccupancy = 32;
-
-/// Changes when bundles of older builds of Tessera must not be used: when the ABI between kernels and the launcher or
-/// the meaning of obligations changes in a way that their texts do not show.
-constexpr std::string_view kGeneration = "tessera bundle 9";
 
 /// The GPUs of TESSERA_COLLECT_GPUS, as numbers.
 std::vector<int> wanted_gpus() {
@@ -99,25 +95,12 @@ bool read_key(std::string_view text, CacheKey& key) {
 
 CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
                     std::uint64_t held, const Prepared& chosen, const passes::Tuning* tuning) {
-  Sha256 hash;
-  hash.add_field(kGeneration)
-      .add_field(machine::gpu_name(chosen.target.sm))
-      .add_number(held)
-      .add_number(contract.args.size());
-  for (const ArgContract& arg : contract.args) {
-    hash.add_number(static_cast<std::uint64_t>(arg.role));
-    hash.add_number(static_cast<std::uint64_t>(arg.tensor)).add_number(static_cast<std::uint64_t>(arg.axis));
-  }
-  for (const TensorContract& t : contract.tensors) hash.add_number(t.written).add_number(t.exclusive);
-  hash.add_number(static_cast<std::uint64_t>(contract.pieces_of_tensor)).add_number(contract.wide_grid);
-  for (const analysis::Obligation& o : facts.obligations()) hash.add_field(o.text);
-  // A truncated text does not identify its obligation.
-  const auto is_cut = [](const analysis::Obligation& o) { return o.text.find("...") != std::string::npos; };
-  if (std::ranges::any_of(facts.obligations(), is_cut)) hash.add_field(facts.predicates().bytes());
-  hash.add_field(ir::write_bytecode(recording, {{}, false}));
-  if (const std::string hints = hints_text(tuning); !hints.empty()) hash.add_field(hints);
-  hash.add_field(calling::call_bytes(chosen.choices.abi));
-  return hash.finish();
+  return name_of({recording_for_bundles(recording, contract, facts),
+                  held,
+                  {chosen.target.sm, 0, 0},
+                  hints_text(tuning),
+                  Form::Chosen,
+                  calling::call_bytes(chosen.choices.abi)});
 }
 
 void collect(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
@@ -148,11 +131,6 @@ void collect(const ir::Module& recording, const analysis::LaunchContract& contra
       write(concat(name, kSuffix), bytecode_for(*prepared.module, newest));
     }
   }
-}
-
-CacheKey form_key(const CacheKey& key, Form form) {
-  if (form == Form::Chosen) return key;
-  return Sha256().add(key).add_field(text_of(form)).finish();
 }
 
 passes::Target collected_target() { return env(Env::COLLECT) ? target_for(wanted_gpus().front()) : passes::Target(); }

@@ -5,9 +5,9 @@
 #include <functional>
 #include <thread>
 
+#include "jit/code_key.hpp"
 #include "jit/cpu_work.hpp"
 #include "jit/cuda_work.hpp"
-#include "jit/sha256.hpp"
 #include "jit/single_flight.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/jit/cubin.hpp"
@@ -16,16 +16,6 @@
 
 namespace tessera::jit {
 namespace {
-
-/// Everything that the code depends on.
-Digest key_of(const CodeShape& shape, Device device, const CompileOptions& options) {
-  Sha256 hash;
-  hash.add_field(device.name()).add_number(options.checked).add_number(options.raw_writes);
-  hash.add_number(options.tensors.size());
-  for (const TensorArgument& t : options.tensors)
-    hash.add_number(static_cast<std::uint64_t>(t.slot)).add_field(t.label);
-  return hash.add(shape.identity).finish();
-}
 
 struct Generated {
   std::shared_ptr<const runtime::Launchable> work;
@@ -38,13 +28,11 @@ Generated loaded(const CodeShape& shape, const CachedCubin& code, Device device,
   return {std::move(work), std::make_shared<const CodeNotes>(std::move(notes))};
 }
 
-Generated work_for(const Prepared& prepared, const CodeShape& shape, Device device, const CompileOptions& options,
-                   const CachedCubin* ready) {
+Generated work_for(const Prepared& prepared, const CodeShape& shape, Device device, const CompileOptions& options) {
   switch (device.kind()) {
     case DeviceKind::Cpu:
     case DeviceKind::Fake: return {make_cpu_work(cpu::Program::compile(*prepared.module), options), nullptr};
     case DeviceKind::Cuda: {
-      if (ready) return loaded(shape, *ready, device, options);
       const std::string gpu = machine::gpu_name(prepared.target.sm);
       return loaded(shape,
                     make_cubin(*prepared.module, gpu, options.label, prepared.bytecode,
@@ -62,7 +50,7 @@ Code in_memory(const CodeShape& shape, Device device, const CompileOptions& opti
                const std::function<Generated()>& make) {
   // Never destroyed: streams may still run work while the process ends.
   static auto* const code = new SingleFlight<Generated>(Keep::Yes);
-  const Digest key = key_of(shape, device, options);
+  const CacheKey key = name_in_memory(shape.identity, device, options);
   std::shared_ptr<const Generated> made;
   while (!made) {
     try {
@@ -105,11 +93,11 @@ passes::Target target_of(Device device) {
   return target;
 }
 
-Code generate(const Prepared& prepared, Device device, const CompileOptions& options, const CachedCubin* ready) {
+Code generate(const Prepared& prepared, Device device, const CompileOptions& options) {
   const CodeShape shape = shape_of(prepared);
   return in_memory(shape, device, options, prepared.patient, [&] {
     dump(*prepared.module, options.label);
-    return work_for(prepared, shape, device, options, ready);
+    return work_for(prepared, shape, device, options);
   });
 }
 

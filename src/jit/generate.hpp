@@ -16,10 +16,8 @@ int filling_blocks(const CodeShape& shape, const CubinResources& resources, cons
 /// What the assembler reported; empty on the CPU.
 CodeNotes notes_of_code(const Code& code);
 
-/// Looks the prepared module up among what was compiled for `device`, or generates its code; `ready` is the cubin if
-/// one was compiled ahead of time. Throws CompileError.
-Code generate(const Prepared& prepared, Device device, const CompileOptions& options,
-              const CachedCubin* ready = nullptr);
+/// Looks the prepared module up among what was compiled for `device`, or generates its code. Throws CompileError.
+Code generate(const Prepared& prepared, Device device, const CompileOptions& options);
 
 /// The same for a GPU where the cubin and what else a launch needs are known already.
 Code generate(const CodeShape& shape, const CachedCubin& code, Device device, const CompileOptions& options);

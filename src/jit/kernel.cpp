@@ -6,12 +6,11 @@
 #include <optional>
 #include <utility>
 
+#include "jit/code_stores.hpp"
 #include "jit/collect.hpp"
 #include "jit/generate.hpp"
-#include "jit/recording_notes.hpp"
 #include "jit/tuning_choice.hpp"
 #include "tessera/analysis/facts.hpp"
-#include "tessera/base/env.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
 #include "tessera/base/stack.hpp"
@@ -24,20 +23,19 @@ namespace tessera::jit {
 
 /// The analysis of a recording, independent of the launch.
 struct Kernel::Analysis {
+  const ir::Module& module;
   LaunchContract contract;
-  std::optional<RecordingNotes> notes;
-  analysis::LaunchPredicates conditions;
-  bool kept = false;  ///< the predicates are in the disk cache
   // The claims, which compiling needs and launching does not: computed on first use.
   std::once_flag once;
-  std::optional<analysis::Facts> facts;
+  std::optional<analysis::Facts> known = {};
+  CodeStores stores{module, contract, [this]() -> const analysis::Facts& { return facts(); }};
 
-  const analysis::Facts& facts_of(const ir::Module& module) {
+  const analysis::Facts& facts() {
     std::call_once(once, [&] {
       ir::verify_or_throw(module);
-      facts = analysis::Facts::analyze(module, contract);
+      known = analysis::Facts::analyze(module, contract);
     });
-    return *facts;
+    return *known;
   }
 };
 
@@ -49,13 +47,7 @@ Kernel::Kernel(std::unique_ptr<const ir::Module> module, const LaunchContract& c
     ir::verify_or_throw(*module_);
     return;
   }
-  analysis_ = std::make_unique<Analysis>();
-  Analysis& a = *analysis_;
-  a.contract = contract;
-  a.notes = RecordingNotes::of(*module_, contract);
-  auto known = a.notes ? a.notes->predicates() : std::nullopt;
-  a.kept = known.has_value();
-  a.conditions = known ? *known : a.facts_of(*module_).predicates();
+  analysis_.reset(new Analysis{*module_, contract, {}});
 }
 
 Kernel::~Kernel() {
@@ -67,16 +59,16 @@ Kernel::~Kernel() {
 }
 
 std::uint64_t Kernel::evaluate(std::span<const std::uint64_t> slots) const noexcept {
-  return analysis_ ? analysis_->conditions.evaluate(slots) : 0;
+  return analysis_ ? analysis_->stores.predicates().evaluate(slots) : 0;
 }
 
 std::uint64_t Kernel::slot_mask(std::size_t slot) const noexcept {
-  return analysis_ ? analysis_->conditions.slot_mask(slot) : 0;
+  return analysis_ ? analysis_->stores.predicates().slot_mask(slot) : 0;
 }
 
 /// In checked mode there are no obligations.
 std::uint64_t Kernel::common_part(std::uint64_t held) const noexcept {
-  return analysis_ ? analysis_->conditions.common_part(held) : held;
+  return analysis_ ? analysis_->stores.predicates().common_part(held) : held;
 }
 
 const Kernel::Compiled* Kernel::find(const runtime::Backend& device, std::uint64_t held) const noexcept {
@@ -119,75 +111,38 @@ const Kernel::Compiled* Kernel::compile(Device device, std::uint64_t held) {
   return made.release();
 }
 
+/// The module on the CPU, whatever the launch fulfils. With TESSERA_COLLECT it is left for GPUs, too: without
+/// refinements, so that the sizes of this run need not be the real ones.
+Code Kernel::code_for_cpu(Device device, const passes::Target& target, std::uint64_t held) const {
+  Analysis& a = *analysis_;
+  Code code = generate(prepared(held, target, tuning(held, &device, target), Form::Chosen), device, options_);
+  const std::uint64_t common = common_part(held);
+  const auto leave = [&](std::uint64_t word) {
+    collect(*module_, a.contract, a.facts(), word, options_.label, options_.tuning, word == held);
+  };
+  leave(held);
+  if (common != held) leave(common);
+  return code;
+}
+
 /// `held`: the obligations that the code may rely on; on return those that it does rely on, which are fewer if a bundle
 /// has no other code.
 Code Kernel::make_code(Device device, std::uint64_t& held) const {
   const passes::Target target = target_of(device);
-  const passes::Tuning* hints = tuning(held, &device, target);
-  const auto prepared_as = [&](Form form) { return prepared(held, target, hints, form); };
-  const auto generated = [&](const Prepared& p) { return generate(p, device, options_); };
-  const auto best = [&] { return best_form(forms_for(hints), prepared_as, generated, notes_of_code); };
-  if (!analysis_) return best().made;
-  Analysis& a = *analysis_;
-  if (!target.is_gpu()) {
-    Code code = generated(prepared_as(Form::Chosen));
-    // Without refinements, so that the sizes of this run need not be the real ones.
-    const std::uint64_t common = common_part(held);
-    const auto leave = [&](std::uint64_t word) {
-      collect(*module_, a.contract, a.facts_of(*module_), word, options_.label, options_.tuning, word == held);
-    };
-    leave(held);
-    if (common != held) leave(common);
-    return code;
+  if (analysis_ && !target.is_gpu()) return code_for_cpu(device, target, held);
+  CodeRequest request{held, target, tuning(held, &device, target), options_.label, {}};
+  request.prepare = [&](const passes::Target& gpu, std::uint64_t predicates, Form form) {
+    return prepared(predicates, gpu, request.hints, form);
+  };
+  if (const auto stored = analysis_ ? analysis_->stores.find(request) : std::nullopt) {
+    held = stored->predicates;
+    return generate(stored->shape, stored->cubin, device, options_);
   }
-  // What was compiled ahead of time comes first.
-  if (!bundles().empty()) {
-    if (auto ready = bundled(device, held, target, hints)) return *ready;
-    const std::uint64_t common = common_part(held);
-    if (common != held) {
-      if (auto ready = bundled(device, common, target, hints)) {
-        held = common;
-        return *ready;
-      }
-    }
-    return best().made;
-  }
-  // To be dumped, the stages must run.
-  if (!a.notes || env(Env::DUMP) != nullptr) return best().made;
-  const std::string asked = hints_text(hints);
-  if (const auto known = a.notes->code(held, target, asked)) {
-    if (!a.kept) a.notes->keep(a.conditions);  // evicted or damaged: without it every start would analyze again
-    return generate(known->shape, known->code, device, options_);
-  }
-  // Stored under the chosen form, so that a later start does not retry a form that is rejected or spills.
-  auto made = best();
-  if (const auto cubin =
-          cubin_key(made.prepared.bytecode, machine::gpu_name(target.sm), opt_level_of(made.prepared.form))) {
-    if (!a.kept) a.notes->keep(a.conditions);
-    a.notes->keep(held, target, asked, shape_of(made.prepared), *cubin);
-  }
-  return made.made;
-}
-
-/// A bundle may be of an assembler that reads more or less than this machine's, if there is one here: its code was
-/// prepared for that, and so takes other arguments.
-std::optional<Code> Kernel::bundled(Device device, std::uint64_t held, const passes::Target& target,
-                                    const passes::Tuning* hints) const {
-  Analysis& a = *analysis_;
-  passes::Target other = target;
-  other.bytecode_minor =
-      target.bytecode_minor < passes::kFirstWaitMinor ? passes::kFirstWaitMinor : passes::kFirstWaitMinor - 1;
-  for (const passes::Target& made_for : {target, other}) {
-    Prepared found = prepared(held, made_for, hints, Form::Chosen);
-    const CacheKey key = bundle_key(*module_, a.contract, a.facts_of(*module_), held, found, hints);
-    for (const Form form : forms_for(hints)) {
-      const auto ready = find_in_bundles(form_key(key, form));
-      if (!ready) continue;
-      if (form != Form::Chosen) found = prepared(held, made_for, hints, form);
-      return generate(found, device, options_, &*ready);
-    }
-  }
-  return std::nullopt;
+  auto best = best_form(
+      forms_for(request.hints), [&](Form form) { return prepared(held, target, request.hints, form); },
+      [&](const Prepared& p) { return generate(p, device, options_); }, notes_of_code);
+  if (analysis_) analysis_->stores.put(request, best.prepared);
+  return best.made;
 }
 
 CodeReport Kernel::report(Device device, std::span<const std::uint64_t> slots) {
@@ -224,7 +179,7 @@ const passes::Tuning* Kernel::tuning(std::uint64_t held, const Device* device, c
 Prepared Kernel::prepared(std::uint64_t held, const passes::Target& target, const passes::Tuning* tuning,
                           Form form) const {
   if (!analysis_) return prepare(*module_, target, options_, form);
-  return prepare(*module_, analysis_->facts_of(*module_), held, target, tuning, form, options_.label);
+  return prepare(*module_, analysis_->facts(), held, target, tuning, form, options_.label);
 }
 
 CodeReport Kernel::describe(const Prepared& p, std::uint64_t held, const Device* device) const {

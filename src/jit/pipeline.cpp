@@ -2,6 +2,7 @@
 #include "jit/pipeline.hpp"
 
 #include "jit/certified_claims.hpp"
+#include "jit/code_key.hpp"
 #include "jit/dump.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
@@ -102,10 +103,7 @@ CodeShape shape_of(const Prepared& prepared) {
   s.occupancy = prepared.choices.occupancy;
   s.ctas = prepared.choices.ctas;
   s.form = prepared.form;
-  // The bytecode is with locations, which errors name; what lowered checks say is not in it.
-  Sha256 hash;
-  for (const calling::Check& check : s.abi.checks) hash.add_field(check.message);
-  s.identity = hash.add_field(prepared.bytecode).finish();
+  s.identity = identity_of(prepared.bytecode, s.abi.checks);
   return s;
 }
 

@@ -3,8 +3,8 @@
 // share it.
 #include "jit/recording_notes.hpp"
 
+#include "jit/code_key.hpp"
 #include "jit/code_note.hpp"
-#include "jit/recording_key.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/machine/machine.hpp"
 
@@ -13,9 +13,7 @@ namespace tessera::jit {
 std::optional<RecordingNotes> RecordingNotes::of(const ir::Module& recording, const analysis::LaunchContract& contract,
                                                  std::span<const std::byte> build) {
   if (build.empty() || !DiskCache::of_user()) return std::nullopt;
-  Sha256 hash;
-  hash.add_field("tessera notes 5").add_field(build).add(recording_key(recording, contract));
-  return RecordingNotes(hash.finish());
+  return RecordingNotes(recording_for_disk(recording, contract, build));
 }
 
 std::optional<analysis::LaunchPredicates> RecordingNotes::predicates() const {
@@ -33,11 +31,7 @@ std::optional<CacheKey> RecordingNotes::code_key(std::uint64_t held, const passe
                                                  const std::string& hints) const {
   const auto assembler = assembler_for(machine::gpu_name(gpu.sm));
   if (!assembler) return std::nullopt;
-  Sha256 hash;
-  hash.add_field("code").add(recording_).add_number(held).add_field(hints);
-  for (const int n : {gpu.sm, gpu.num_sms, gpu.bytecode_minor, assembler->major, assembler->minor})
-    hash.add_number(static_cast<std::uint64_t>(n));
-  return hash.add_field(assembler->identity).finish();
+  return name_of({recording_, held, gpu, hints, Form::Chosen, maker_of(*assembler)});
 }
 
 std::optional<RecordingNotes::Known> RecordingNotes::code(std::uint64_t held, const passes::Target& gpu,

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "tessera/abi/kernel_abi.hpp"
@@ -83,8 +82,7 @@ class Kernel {
   const Compiled* find_general(const runtime::Backend& device, std::uint64_t held) const noexcept;
   const Compiled* compile(Device device, std::uint64_t held);
   Code make_code(Device device, std::uint64_t& held) const;
-  std::optional<Code> bundled(Device device, std::uint64_t held, const passes::Target& target,
-                              const passes::Tuning* hints) const;
+  Code code_for_cpu(Device device, const passes::Target& target, std::uint64_t held) const;
   const passes::Tuning* tuning(std::uint64_t held, const Device* device, const passes::Target& target) const;
   Prepared prepared(std::uint64_t held, const passes::Target& target, const passes::Tuning* tuning, Form form) const;
   CodeReport describe(const Prepared& prepared, std::uint64_t held, const Device* device) const;

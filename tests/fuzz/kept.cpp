@@ -6,9 +6,9 @@
 
 #include "analysis/launch_program.hpp"
 #include "fuzz/fuzz.hpp"
-#include "jit/cache_file.hpp"
-#include "jit/code_note.hpp"
-#include "jit/sha256.hpp"
+#include "jit/code/sha256.hpp"
+#include "jit/store/cache_file.hpp"
+#include "jit/store/code_note.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/disk_cache.hpp"

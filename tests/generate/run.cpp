@@ -17,7 +17,7 @@
 #include "host/launch_grid.hpp"
 #include "host/variant.hpp"
 #include "ir/fixed_point.hpp"
-#include "jit/certified_claims.hpp"
+#include "jit/compile/certified_claims.hpp"
 #include "passes/accepting.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/base/error.hpp"

@@ -11,10 +11,10 @@
 #include <iterator>
 #include <span>
 
-#include "jit/collect.hpp"
-#include "jit/pipeline.hpp"
+#include "jit/ahead/collect.hpp"
+#include "jit/code/sha256.hpp"
+#include "jit/compile/pipeline.hpp"
 #include "jit/rig.hpp"
-#include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/kernel.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "jit/generate.hpp"
+#include "jit/load/generate.hpp"
 #include "tessera/jit/forms.hpp"
 #include "tessera/machine/machine.hpp"
 

@@ -1,5 +1,5 @@
 // Cached facts about recordings: found by the same recording, build, target, hints and assembler, and by nothing else.
-#include "jit/recording_notes.hpp"
+#include "jit/store/recording_notes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <random>
 #include <set>
 
-#include "jit/build_id.hpp"
-#include "jit/recording_key.hpp"
 #include "jit/rig.hpp"
+#include "jit/store/build_id.hpp"
+#include "jit/store/recording_key.hpp"
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/forms.hpp"

@@ -28,8 +28,8 @@ def check():
 
 
 def selftest():
-    wrong = [("src/jit/kernel.cpp", "  Sha256 hash;"), ("src/jit/a/b.cpp", "return sha256(bytes);")]
-    right = [("src/jit/store/code_key.cpp", "  Sha256 hash;"), ("src/jit/kernel.cpp", "// by SHA-256, Sha256"), ("src/jit/x.hpp", '#include "jit/sha256.hpp"')]
+    wrong = [("src/jit/specialise/kernel.cpp", "  Sha256 hash;"), ("src/jit/a/b.cpp", "return sha256(bytes);")]
+    right = [("src/jit/store/code_key.cpp", "  Sha256 hash;"), ("src/jit/specialise/kernel.cpp", "// by SHA-256, Sha256"), ("src/jit/x.hpp", '#include "jit/sha256.hpp"')]
     return [f"accepted: {w}" for w in wrong if not problems_of(*w)] + [f"rejected: {r}" for r in right if problems_of(*r)]
 
 

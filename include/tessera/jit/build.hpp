@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <string>
 
+#include "tessera/analysis/launch_contract.hpp"
+#include "tessera/ir/operation.hpp"
 #include "tessera/jit/cubin.hpp"
-#include "tessera/jit/kernel.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
 
@@ -23,7 +24,7 @@ passes::Target target_for(int sm);
 
 /// Compiles the module's only entry as a launch with the obligations `held` would. Throws as make_cubin does if the
 /// assembler rejects every form.
-Build build(const ir::Module& module, const LaunchContract& contract, std::uint64_t held, const passes::Target& target,
-            const std::string& label);
+Build build(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
+            const passes::Target& target, const std::string& label);
 
 }  // namespace tessera::jit

@@ -6,9 +6,9 @@
 #include <memory>
 #include <span>
 
-#include "tessera/abi/kernel_abi.hpp"
 #include "tessera/analysis/launch_contract.hpp"
 #include "tessera/ir/operation.hpp"
+#include "tessera/jit/code.hpp"
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/compile.hpp"
 #include "tessera/passes/optimize.hpp"
@@ -26,15 +26,6 @@ using analysis::LaunchContract;
 using analysis::TensorContract;
 
 struct Prepared;
-
-/// What one launch runs.
-struct Code {
-  std::shared_ptr<const runtime::Launchable> work;
-  calling::KernelAbi abi;
-  std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
-  Form form = Form::Chosen;                ///< a fallback one if the assembler rejected what was chosen
-  std::uint64_t held = 0;                  ///< the obligations that it was made for; launches may fulfil more
-};
 
 /// One recording. Safe to use from any thread.
 class Kernel {

@@ -22,9 +22,9 @@ struct Build {
 /// member of its generation (it only affects the grid of persistent kernels).
 passes::Target target_for(int sm);
 
-/// Compiles the module's only entry as a launch with the obligations `held` would. Throws as make_cubin does if the
-/// assembler rejects every form.
-Build build(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
+/// Compiles the module's only entry as a launch with the obligations `predicates` would. Throws as make_cubin does if
+/// the assembler rejects every form.
+Build build(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t predicates,
             const passes::Target& target, const std::string& label);
 
 }  // namespace tessera::jit

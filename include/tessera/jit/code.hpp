@@ -15,7 +15,7 @@ struct Code {
   calling::KernelAbi abi;
   std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
   Form form = Form::Chosen;                ///< a fallback one if the assembler rejected what was chosen
-  std::uint64_t held = 0;                  ///< the obligations that it was made for; launches may fulfil more
+  std::uint64_t predicates = 0;            ///< the obligations that it was made for; launches may fulfil more
 };
 
 }  // namespace tessera::jit

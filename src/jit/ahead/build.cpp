@@ -20,12 +20,12 @@ passes::Target target_for(int sm) {
   return target;
 }
 
-Build build(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t held,
+Build build(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t predicates,
             const passes::Target& target, const std::string& label) {
   ir::verify_or_throw(module);
   const analysis::Facts facts = analysis::Facts::analyze(module, contract);
   auto best = best_form(
-      forms_for(nullptr), [&](Form form) { return prepare(module, facts, held, target, nullptr, form, label); },
+      forms_for(nullptr), [&](Form form) { return prepare(module, facts, predicates, target, nullptr, form, label); },
       [&](const Prepared& p) {
         return make_cubin(*p.module, machine::gpu_name(target.sm), label, p.bytecode, effort_of(p.form, p.patient));
       },

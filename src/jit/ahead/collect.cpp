@@ -94,33 +94,33 @@ bool read_key(std::string_view text, CacheKey& key) {
 }  // namespace
 
 CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
-                    std::uint64_t held, const Prepared& chosen, const passes::Tuning* tuning) {
-  return bundle_name(recording, contract, facts, held, chosen.target.sm, hints_text(tuning), chosen.choices.abi);
+                    std::uint64_t predicates, const Prepared& chosen, const passes::Tuning* tuning) {
+  return bundle_name(recording, contract, facts, predicates, chosen.target.sm, hints_text(tuning), chosen.choices.abi);
 }
 
 void collect(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
-             std::uint64_t held, const std::string& label, TuningId tuning, bool asked) {
+             std::uint64_t predicates, const std::string& label, TuningId tuning, bool asked) {
   const char* folder = env(Env::COLLECT);
   if (!folder) return;
   make_folders(folder);
   for (const int sm : wanted_gpus()) {
     const std::string gpu = machine::gpu_name(sm);
     const passes::Target target = target_for(sm);
-    const std::uint64_t common = facts.predicates().common_part(held);
+    const std::uint64_t common = facts.predicates().common_part(predicates);
     const passes::Tuning* hints = tuning_for(tuning, label, recording, common, nullptr, target);
-    const Prepared chosen = prepare(recording, facts, held, target, hints, Form::Chosen, label);
-    const CacheKey key = bundle_key(recording, contract, facts, held, chosen, hints);
+    const Prepared chosen = prepare(recording, facts, predicates, target, hints, Form::Chosen, label);
+    const CacheKey key = bundle_key(recording, contract, facts, predicates, chosen, hints);
     const ir::BytecodeVersion newest{13, static_cast<std::uint8_t>(target.bytecode_minor)};
     const std::string stem = concat(folder, "/", hex(key), "-", gpu, "-", plain(label));
     if (asked) write(stem + kAsked, {});
     if (chosen.asked.limited) write(stem + kLimited, {});
     for (const Form form : forms_for(hints)) {
       std::optional<Prepared> other;
-      if (form != Form::Chosen) other = prepare(recording, facts, held, target, hints, form, label);
+      if (form != Form::Chosen) other = prepare(recording, facts, predicates, target, hints, form, label);
       const Prepared& prepared = other ? *other : chosen;
       // Forms of equal code may be for different causes; those that are the chosen one are for none.
       if (other && other->bytecode == chosen.bytecode && opt_level_of(form) == opt_level_of(Form::Chosen)) continue;
-      const std::string text = report(facts, held, prepared, label), name = stem + suffix_of(form);
+      const std::string text = report(facts, predicates, prepared, label), name = stem + suffix_of(form);
       write(name + ".txt", std::as_bytes(std::span(text)));
       if (prepared.asked.occupancy > 0) write(concat(name, kOccupancy, prepared.asked.occupancy), {});
       write(concat(name, kSuffix), bytecode_for(*prepared.module, newest));

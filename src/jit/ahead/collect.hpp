@@ -15,12 +15,12 @@ namespace tessera::jit {
 /// launch flags, and what its bits say, depends on the bytecode that the assembler reads). That is what bundles are
 /// searched by.
 CacheKey bundle_key(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
-                    std::uint64_t held, const Prepared& chosen, const passes::Tuning* tuning = nullptr);
+                    std::uint64_t predicates, const Prepared& chosen, const passes::Tuning* tuning = nullptr);
 
 /// If TESSERA_COLLECT names a folder: writes the bytecode of this specialization there for every GPU of
 /// TESSERA_COLLECT_GPUS. `tuning`: the record that the launch names; `asked`: that launch has these obligations, and
 /// not only more of them. Throws IoError, CompileError.
 void collect(const ir::Module& recording, const analysis::LaunchContract& contract, const analysis::Facts& facts,
-             std::uint64_t held, const std::string& label, TuningId tuning, bool asked);
+             std::uint64_t predicates, const std::string& label, TuningId tuning, bool asked);
 
 }  // namespace tessera::jit

@@ -62,14 +62,15 @@ std::string text_of(const analysis::Claim& c, const analysis::Facts& facts) {
 }  // namespace
 
 std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const analysis::Facts& facts,
-                                              std::uint64_t held) {
+                                              std::uint64_t predicates) {
   std::vector<analysis::Claim> claims = facts.claims_of(copy), certified;
   if (claims.empty()) return claims;
-  const certify::Verdict verdict = certify::check(entry_of(copy), facts.contract(), facts.certificate(), claims, held);
+  const certify::Verdict verdict =
+      certify::check(entry_of(copy), facts.contract(), facts.certificate(), claims, predicates);
   for (std::size_t i = 0; i < claims.size(); ++i) {
     if (verdict.certified[i]) {
       certified.push_back(claims[i]);
-    } else if (claims[i].holds(held) && is_strict()) {
+    } else if (claims[i].holds(predicates) && is_strict()) {
       reject(entry_of(copy), claims[i], facts, verdict.bad_invariants);
     }
   }

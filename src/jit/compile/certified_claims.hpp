@@ -8,15 +8,16 @@
 
 namespace tessera::jit {
 
-/// The claims of `facts` about `copy`, a clone of the module that was analysed, for launches that hold `held`, without
-/// those that could not be certified. With TESSERA_VERIFY=claims these are an InternalError.
-std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const analysis::Facts& facts, std::uint64_t held);
+/// The claims of `facts` about `copy`, a clone of the module that was analysed, for launches that hold `predicates`,
+/// without those that could not be certified. With TESSERA_VERIFY=claims these are an InternalError.
+std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const analysis::Facts& facts,
+                                              std::uint64_t predicates);
 
-/// Verifies claims of passes about a copy of the same kernel, for launches that hold `held`; `facts` outlives it. With
-/// TESSERA_VERIFY=claims a rejected claim is an InternalError.
+/// Verifies claims of passes about a copy of the same kernel, for launches that hold `predicates`; `facts` outlives it.
+/// With TESSERA_VERIFY=claims a rejected claim is an InternalError.
 class CertifierOfPasses final : public passes::Certifier {
  public:
-  CertifierOfPasses(const analysis::Facts& facts, std::uint64_t held) : facts_(facts), held_(held) {}
+  CertifierOfPasses(const analysis::Facts& facts, std::uint64_t predicates) : facts_(facts), held_(predicates) {}
   std::vector<bool> judge(const ir::Function& f, std::span<const analysis::Claim> claims) const override;
   std::vector<bool> answer(const ir::Function& f, std::span<const analysis::Claim> questions) const override;
 

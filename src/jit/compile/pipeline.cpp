@@ -63,6 +63,7 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
   complete(p.choices.abi, entry_of(*p.module));
   if (!target.is_gpu()) p.choices.abi.persistent_blocks = target.num_sms * kBlocksPerThread;
   p.bytecode = ir::write_bytecode(*p.module);
+  p.identity = identity_of(p.bytecode, p.choices.abi.checks);
   return p;
 }
 
@@ -84,27 +85,17 @@ Prepared prepare(const ir::Module& module, const passes::Target& target, const C
   return finish(ir::clone(module), target, work, target.is_gpu(), nullptr, form, options.label);
 }
 
-Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
+Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t predicates,
                  const passes::Target& target, const passes::Tuning* tuning, Form form, const std::string& label) {
   std::unique_ptr<ir::Module> copy = ir::clone(module);
-  const std::vector<analysis::Claim> claims = certified_claims(*copy, facts, held);
+  const std::vector<analysis::Claim> claims = certified_claims(*copy, facts, predicates);
   passes::Work work;
   work.claims = claims;
-  work.held = held;
+  work.held = predicates;
   work.contract = &facts.contract();
-  const CertifierOfPasses certifier(facts, held);
+  const CertifierOfPasses certifier(facts, predicates);
   work.certifier = &certifier;
   return finish(std::move(copy), target, work, true, tuning, form, label);
-}
-
-CodeShape shape_of(const Prepared& prepared) {
-  CodeShape s;
-  s.abi = prepared.choices.abi;
-  s.occupancy = prepared.choices.occupancy;
-  s.ctas = prepared.choices.ctas;
-  s.form = prepared.form;
-  s.identity = identity_of(prepared.bytecode, s.abi.checks);
-  return s;
 }
 
 std::string hints_text(const passes::Tuning* tuning) {

@@ -27,6 +27,7 @@ struct ScanAcross {
 struct Prepared {
   std::unique_ptr<ir::Module> module;
   std::vector<std::byte> bytecode;  ///< of the module, in the newest version, with locations
+  Digest identity{};                ///< of the code: identity_of()
   passes::Target target;
   passes::Choices choices;  ///< its ABI is complete
   std::string tuning;       ///< hints that a record gave, as text
@@ -38,16 +39,18 @@ struct Prepared {
 };
 
 /// What a launch needs of a prepared module besides its code.
-CodeShape shape_of(const Prepared& prepared);
+inline CodeShape shape_of(const Prepared& p) {
+  return {p.identity, p.choices.abi, p.choices.occupancy, p.choices.ctas, p.form};
+}
 
 /// The hints that prepare() hands to the passes, as text: those of TESSERA_TUNING, else of `tuning`. Throws
 /// CompileError for values of TESSERA_TUNING that are invalid.
 std::string hints_text(const passes::Tuning* tuning);
 
 /// Runs the passes for `target` on a copy of `module`, which has been verified, making use of the obligations in
-/// `held`; `facts` are the module's. `tuning` null: the passes decide. TESSERA_TUNING overrides it, and a
+/// `predicates`; `facts` are the module's. `tuning` null: the passes decide. TESSERA_TUNING overrides it, and a
 /// fallback form (forms_for()) overrides both. `label` names dumps.
-Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held,
+Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::uint64_t predicates,
                  const passes::Target& target, const passes::Tuning* tuning = nullptr, Form form = Form::Chosen,
                  const std::string& label = {});
 /// Verifies the module (CompileError if it breaks Tile IR's rules) and runs the passes on a copy, without claims: of

@@ -86,13 +86,13 @@ std::string or_left(int value) { return value > 0 ? concat(value) : std::string(
 
 }  // namespace
 
-std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepared& prepared,
+std::string report(const analysis::Facts& facts, std::uint64_t predicates, const Prepared& prepared,
                    const std::string& label) {
   std::string text = concat("kernel ", label, " for sm_", prepared.target.sm, "\n");
   text += "  predicates of the launch (+ holds, - does not)\n";
   if (facts.obligations().empty()) text += "    none\n";
   const std::vector<std::string> names = parameter_names(entry_of(*prepared.module).loc, label);
-  std::uint64_t bits = held;
+  std::uint64_t bits = predicates;
   for (const analysis::Obligation& o : facts.obligations()) {
     const bool holds = (bits & 1) != 0;
     bits >>= 1;

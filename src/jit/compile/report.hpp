@@ -9,7 +9,7 @@
 namespace tessera::jit {
 
 /// The obligations with those that do not hold marked, every load and store with its path and line, the hints.
-std::string report(const analysis::Facts& facts, std::uint64_t held, const Prepared& prepared,
+std::string report(const analysis::Facts& facts, std::uint64_t predicates, const Prepared& prepared,
                    const std::string& label);
 
 }  // namespace tessera::jit

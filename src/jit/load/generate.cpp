@@ -46,8 +46,8 @@ Generated work_for(const Prepared& prepared, const CodeShape& shape, Device devi
 
 /// Generates code; concurrent requests for the same key share one attempt. Who has more time for the assembler tries
 /// again where it was stopped for one who has less.
-Code in_memory(const CodeShape& shape, Device device, const CompileOptions& options, bool patient,
-               const std::function<Generated()>& make) {
+Code in_memory(const CodeShape& shape, const passes::Target& target, Device device, const CompileOptions& options,
+               bool patient, const std::function<Generated()>& make) {
   // Never destroyed: streams may still run work while the process ends.
   static auto* const code = new SingleFlight<Generated>(Keep::Yes);
   const CacheKey key = name_in_memory(shape.identity, device, options);
@@ -60,7 +60,7 @@ Code in_memory(const CodeShape& shape, Device device, const CompileOptions& opti
     }
   }
   Code ready{made->work, shape.abi, made->notes, shape.form};
-  if (made->notes) ready.abi.persistent_blocks = filling_blocks(shape, made->notes->resources, target_of(device));
+  if (made->notes) ready.abi.persistent_blocks = filling_blocks(shape, made->notes->resources, target);
   return ready;
 }
 
@@ -95,14 +95,15 @@ passes::Target target_of(Device device) {
 
 Code generate(const Prepared& prepared, Device device, const CompileOptions& options) {
   const CodeShape shape = shape_of(prepared);
-  return in_memory(shape, device, options, prepared.patient, [&] {
+  return in_memory(shape, prepared.target, device, options, prepared.patient, [&] {
     dump(*prepared.module, options.label);
     return work_for(prepared, shape, device, options);
   });
 }
 
-Code generate(const CodeShape& shape, const CachedCubin& code, Device device, const CompileOptions& options) {
-  return in_memory(shape, device, options, false, [&] { return loaded(shape, code, device, options); });
+Code generate(const CodeShape& shape, const CachedCubin& code, const passes::Target& target, Device device,
+              const CompileOptions& options) {
+  return in_memory(shape, target, device, options, false, [&] { return loaded(shape, code, device, options); });
 }
 
 }  // namespace tessera::jit

@@ -27,17 +27,17 @@ void RecordingNotes::keep(const analysis::LaunchPredicates& conditions) const {
 }
 
 /// Empty without an assembler: its cubin could not be found either.
-std::optional<CacheKey> RecordingNotes::code_key(std::uint64_t held, const passes::Target& gpu,
+std::optional<CacheKey> RecordingNotes::code_key(std::uint64_t predicates, const passes::Target& gpu,
                                                  const std::string& hints) const {
   const auto assembler = assembler_for(machine::gpu_name(gpu.sm));
   if (!assembler) return std::nullopt;
-  return name_of({recording_, held, gpu, hints, Form::Chosen, maker_of(*assembler)});
+  return name_of({recording_, predicates, gpu, hints, Form::Chosen, maker_of(*assembler)});
 }
 
-std::optional<RecordingNotes::Known> RecordingNotes::code(std::uint64_t held, const passes::Target& gpu,
+std::optional<RecordingNotes::Known> RecordingNotes::code(std::uint64_t predicates, const passes::Target& gpu,
                                                           const std::string& hints) const {
   const auto cache = DiskCache::of_user();
-  const auto key = cache ? code_key(held, gpu, hints) : std::nullopt;
+  const auto key = cache ? code_key(predicates, gpu, hints) : std::nullopt;
   const auto note = key ? cache->find_note(*key) : std::nullopt;
   Known known;
   CacheKey cubin;
@@ -48,10 +48,10 @@ std::optional<RecordingNotes::Known> RecordingNotes::code(std::uint64_t held, co
   return known;
 }
 
-void RecordingNotes::keep(std::uint64_t held, const passes::Target& gpu, const std::string& hints,
+void RecordingNotes::keep(std::uint64_t predicates, const passes::Target& gpu, const std::string& hints,
                           const CodeShape& shape, const CacheKey& cubin) const {
   const auto cache = DiskCache::of_user();
-  if (const auto key = cache ? code_key(held, gpu, hints) : std::nullopt)
+  if (const auto key = cache ? code_key(predicates, gpu, hints) : std::nullopt)
     cache->store_note(*key, write_code_note(shape, cubin));
 }
 

@@ -33,14 +33,14 @@ class RecordingNotes {
   };
   /// What the recording becomes where these obligations hold. Empty also where the note is there, but its cubin is not.
   /// `hints`: hints_text().
-  std::optional<Known> code(std::uint64_t held, const passes::Target& gpu, const std::string& hints) const;
+  std::optional<Known> code(std::uint64_t predicates, const passes::Target& gpu, const std::string& hints) const;
   /// `cubin` names it in the disk cache.
-  void keep(std::uint64_t held, const passes::Target& gpu, const std::string& hints, const CodeShape& shape,
+  void keep(std::uint64_t predicates, const passes::Target& gpu, const std::string& hints, const CodeShape& shape,
             const CacheKey& cubin) const;
 
  private:
   explicit RecordingNotes(const CacheKey& recording) noexcept : recording_(recording) {}
-  std::optional<CacheKey> code_key(std::uint64_t held, const passes::Target& gpu, const std::string& hints) const;
+  std::optional<CacheKey> code_key(std::uint64_t predicates, const passes::Target& gpu, const std::string& hints) const;
   CacheKey recording_;  ///< by this build
 };
 

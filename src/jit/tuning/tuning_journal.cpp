@@ -41,7 +41,7 @@ void TuningJournal::add(const TuningRecord& point) {
   if (fd_ < 0) fail();
   // It starts with a line's end: what a killed process left before it spoils no line but its own.
   const std::string line = '\n' + line_of(point) + '\n';
-  if (write(fd_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) fail();
+  if (::write(fd_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) fail();
 }
 
 void TuningJournal::remove() noexcept { unlink(path_.c_str()); }

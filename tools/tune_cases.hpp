@@ -5,6 +5,7 @@
 
 #include "tessera/host/tune.hpp"
 #include "tessera/kernels/common.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/measure/measure.hpp"
 
 namespace tessera {
@@ -34,8 +35,8 @@ Tensor<T, R> tune_input(const TuneOptions& options, const Dims<R>& dims, std::ui
 
 /// The target of the library's heuristics: the default device, or the GPU that is compiled for.
 inline kernels::Target tune_target(const TuneOptions& options) {
-  constexpr int kProcessors = 132;  // of an H200
-  return options.only_compile != 0 ? kernels::Target{true, kProcessors} : kernels::target_of(default_device());
+  return options.only_compile != 0 ? kernels::Target{true, machine::machine_of(machine::kWarpgroupProducts).num_sms}
+                                   : kernels::target_of(default_device());
 }
 
 }  // namespace tessera

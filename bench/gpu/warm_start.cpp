@@ -75,7 +75,7 @@ void report_loading(const char* what) {
   const jit::Cubin made = jit::make_cubin(*trace.module, own, trace.name);
   runtime::cuda::KernelImage image;
   image.cubin = made.code.cubin;
-  image.entry = trace.module->functions[0]->name;
+  image.abi.entry = trace.module->functions[0]->name;
   image.label = "kernel " + trace.name;
   std::vector<double> loads;
   for (int i = 0; i < 10; ++i) {

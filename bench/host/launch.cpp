@@ -86,9 +86,9 @@ std::shared_ptr<const runtime::Launchable> empty_kernel(const Device& gpu, const
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
   runtime::cuda::KernelImage image;
   image.cubin = std::as_bytes(std::span(bytes));
-  image.entry = "saxpy";
+  image.abi.entry = "saxpy";
   image.label = "kernel saxpy";
-  image.num_args = 7;
+  image.abi.num_args = 7;
   return runtime::cuda::load_kernel(gpu, image);
 }
 

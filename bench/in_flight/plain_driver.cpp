@@ -56,14 +56,15 @@ PlainKernel::PlainKernel(const Options& options, const char* name, unsigned bloc
   const std::uint64_t all_hold = predicates >= 64 ? ~0ull : (1ull << predicates) - 1;
   const jit::Build build = jit::build(*trace.module, contract, all_hold,
                                       jit::target_for(runtime::cuda::device_info(options.device).sm()), name);
-  if (static_cast<std::size_t>(build.num_args) != args_.size())
-    throw DeviceError(concat(name, " takes ", build.num_args, " arguments, found ", args_.size()));
-  waits_ = build.choices.overlaps;
-  blocks_ = (blocks + static_cast<unsigned>(build.choices.pieces) - 1) / static_cast<unsigned>(build.choices.pieces);
-  if (build.choices.launch_flags) args_.push_back(0);
+  if (static_cast<std::size_t>(build.choices.abi.num_args) != args_.size())
+    throw DeviceError(concat(name, " takes ", build.choices.abi.num_args, " arguments, found ", args_.size()));
+  waits_ = build.choices.abi.programmatic_launch;
+  blocks_ =
+      (blocks + static_cast<unsigned>(build.choices.abi.pieces) - 1) / static_cast<unsigned>(build.choices.abi.pieces);
+  if (build.choices.abi.launch_flags) args_.push_back(0);
   Handle module = nullptr;
   check(driver_.load(&module, build.cubin.code.cubin.data(), 0, nullptr, nullptr), "cuModuleLoadDataEx");
-  check(driver_.find(&function_, module, build.entry.c_str()), "cuModuleGetFunction");
+  check(driver_.find(&function_, module, build.choices.abi.entry.c_str()), "cuModuleGetFunction");
   for (std::uint64_t& arg : args_) pointers_.push_back(&arg);
 }
 

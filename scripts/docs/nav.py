@@ -22,7 +22,7 @@ NAV = [  # (title, pages); one page alone is a link of its own
     ("Safety", ["safety.md"]),
     ("Mortar", ["mortar/"]),
     ("Benchmarks", ["benchmarks.md"]),
-    ("Internals", ["internals/", "layers.md", "tracing.md", "ir.md", "jit.md", "flows.md", "graphs.md", "runtime.md", "cuda.md", "cpu.md", "mesh.md", "mesh-transports.md",
+    ("Internals", ["internals/", "layers.md", "tracing.md", "ir.md", "jit.md", "machine.md", "flows.md", "graphs.md", "runtime.md", "cuda.md", "cpu.md", "mesh.md", "mesh-transports.md",
                    "tileiras.md", "packaging.md", "testing.md"]),
     ("Compiler", ["compiler/"]),
     ("FAQ", ["faq.md"]),

@@ -8,7 +8,7 @@ namespace {
 
 /// At least 1, and no more than a grid has along x, whatever the slots hold: the blocks of a launch are divided by x
 /// and y. (A note of the cache may name any argument.)
-std::uint64_t blocks_along(const passes::GridAxis& axis, std::span<const std::uint64_t> slots) {
+std::uint64_t blocks_along(const calling::GridAxis& axis, std::span<const std::uint64_t> slots) {
   if (axis.argument < 0) return 1;
   const auto extent = static_cast<std::uint64_t>(axis.extent);
   const std::uint64_t n = slots[static_cast<std::size_t>(axis.argument)];
@@ -17,7 +17,7 @@ std::uint64_t blocks_along(const passes::GridAxis& axis, std::span<const std::ui
 
 }  // namespace
 
-runtime::LaunchGrid launch_grid(const passes::GridAxes& grid, std::uint64_t blocks,
+runtime::LaunchGrid launch_grid(const calling::GridAxes& grid, std::uint64_t blocks,
                                 std::span<const std::uint64_t> slots) {
   std::uint64_t x = blocks, y = 1, z = 1;
   if (grid.used) {
@@ -33,8 +33,10 @@ runtime::LaunchGrid launch_grid(const passes::GridAxes& grid, std::uint64_t bloc
 
 runtime::LaunchGrid launch_grid(const jit::Code& code, std::uint64_t blocks, bool persistent,
                                 std::span<const std::uint64_t> slots) {
-  blocks = persistent ? std::min(blocks, code.persistent_blocks) : (blocks + code.pieces - 1) / code.pieces;
-  return launch_grid(code.grid, blocks, slots);
+  const auto most = static_cast<std::uint64_t>(code.abi.persistent_blocks);
+  const auto pieces = static_cast<std::uint64_t>(code.abi.pieces);
+  blocks = persistent ? std::min(blocks, most) : (blocks + pieces - 1) / pieces;
+  return launch_grid(code.abi.grid, blocks, slots);
 }
 
 }  // namespace tessera::detail

@@ -1,4 +1,4 @@
-// GPUs by the driver's numbers and a table per generation; the CPU by two small probes.
+// GPUs by the driver's numbers and the table of machines; the CPU by two small probes.
 #include "tessera/measure/roofline.hpp"
 
 #include <algorithm>
@@ -17,25 +17,11 @@
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/runtime/cuda.hpp"
 
 namespace tessera::measure {
 namespace {
-
-/// Operations per clock and SM, two for a multiply-add, dense. sm_80: NVIDIA A100 whitepaper (2020), table 1; sm_90:
-/// H100 whitepaper (2022), table 2; sm_100: Blackwell architecture brief (2024), B200, divided by its 148 SMs and 1.85
-/// GHz. Generations whose chips differ per SM are left out.
-struct Throughput {
-  int sm;
-  const char* math;
-  double per_clock;
-};
-constexpr Throughput kThroughput[] = {
-    {80, "f16", 2048},   {80, "bf16", 2048}, {80, "tf32", 1024}, {80, "i8", 4096},   {80, "f32", 128},
-    {80, "f64", 128},    {90, "f16", 4096},  {90, "bf16", 4096}, {90, "tf32", 2048}, {90, "f8", 8192},
-    {90, "i8", 8192},    {90, "f32", 256},   {90, "f64", 256},   {100, "f16", 8192}, {100, "bf16", 8192},
-    {100, "tf32", 4096}, {100, "f8", 16384}, {100, "i8", 16384}, {100, "f32", 256},
-};
 
 unsigned cpu_threads() {
   const auto all = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
@@ -116,10 +102,8 @@ double compute_roofline(Device device, const char* math) {
   if (math == nullptr) return 0;
   if (device.kind() == DeviceKind::Cuda) {
     const runtime::cuda::DeviceInfo& gpu = runtime::cuda::device_info(device);
-    for (const Throughput& t : kThroughput) {
-      if (t.sm == gpu.sm() && std::string_view(t.math) == math) return 1e3 * gpu.clock_khz * gpu.num_sms * t.per_clock;
-    }
-    return 0;
+    const machine::Machine* known = machine::find_machine(gpu.sm());
+    return known == nullptr ? 0 : 1e3 * gpu.clock_khz * gpu.num_sms * machine::rate_of(*known, math);
   }
   static std::mutex mutex;
   static auto* const known = new std::vector<std::pair<std::string, double>>;

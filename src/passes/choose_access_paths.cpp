@@ -11,6 +11,7 @@
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/divisibility.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -143,8 +144,9 @@ void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tu
       }
     }
   });
-  const bool ahead = few_pieces && target.sm >= kTensorCopies && tuning.choose_hints && others.operand_loads.empty();
-  const bool copies = target.sm >= kTensorCopies && tuning.choose_hints && !others.operand_loads.empty();
+  const bool ahead =
+      few_pieces && target.sm >= machine::kTensorCopies && tuning.choose_hints && others.operand_loads.empty();
+  const bool copies = target.sm >= machine::kTensorCopies && tuning.choose_hints && !others.operand_loads.empty();
   const auto known = ahead ? std::optional<analysis::Divisibility>(f) : std::nullopt;
   const analysis::ComputedFrom products = analysis::computed_from_products(f);
   analysis::LargestReductions reductions;

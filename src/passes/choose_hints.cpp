@@ -12,6 +12,7 @@
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/passes/passes.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
@@ -19,6 +20,14 @@ namespace tessera::passes {
 
 using ir::Op;
 using ir::Operation;
+using machine::kRegisters;
+using machine::kRegistersAThread;
+using machine::kReservedShared;
+using machine::kTensorCopies;
+using machine::kThreadsAWarp;
+using machine::kWarpgroupProducts;
+using machine::Machine;
+using machine::machine_of;
 
 namespace {
 
@@ -35,7 +44,6 @@ constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37 
 // Where the loop loads other tiles, too: with fewer it gives the operands one step (bench/notes/serving.md).
 constexpr int kStepsAskedBeside = 4;
 constexpr std::int64_t kFewestSteps = 3;   // where fewer would fit, the assembler stores tiles in several parts instead
-constexpr int kReservedShared = 1024;      // bytes of each CTA, by CUDA
 constexpr int kStepsThroughRegisters = 2;  // the one that is multiplied and the next
 constexpr int kMostBlocksWithoutLoop = 4;
 constexpr int kThinSteps = 3, kMostThinBlocks = 4;
@@ -56,7 +64,7 @@ constexpr int kOneWarpChunk = 1024, kManyWarpsChunk = 4096, kMostWalkWarps = 16;
 constexpr int kRowRegisters = 16;  // of a thread, in addition to the row that it holds
 constexpr int kRegisterBytes = 4;
 // The same for blocks of one warp. The assembler rounds a block up to four warps when it divides the registers.
-constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4, kThreadsAWarp = 32;
+constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4;
 constexpr int kBytesAWarp = 32 * analysis::kVectorBytes;
 constexpr int kElementsAWarp = 512;  // 16 elements a thread
 // Of a kernel with expanded scans: registers of a thread beside twice the tile, those of the tile for which there are
@@ -282,7 +290,7 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
   Choices c;
   c.warps = warps_for(load, m);
   // CTAs split a tile by rows, and each needs the 128 rows that its two warpgroups multiply at once.
-  if (m.clusters && !chained && load.rows > 128 && load.accumulators > std::int64_t{8} * 32 * m.accumulators_a_thread)
+  if (m.clusters && !chained && load.rows > 128 && load.accumulators > std::int64_t{8} * 32 * m.accumulators)
     c.ctas = 2;
   const std::int64_t threads = c.warps * 32;
   const std::int64_t held = load.accumulators / c.ctas / threads;
@@ -441,9 +449,11 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
         // Loads in a branch that corrects results get one step: more would take shared memory from the main loop.
         set_hint(*load, "latency",
                  ir::IntAttr{ir::Elem::I32, analysis::corrects_products(*load, corrections) ? 1 : c.latency});
-  c.pieces = before.pieces;
-  c.grid = before.grid;
-  c.persistent_blocks = std::max(1, target.num_sms * persistent_blocks_of_sm(facts, c) / c.ctas);
+  c.abi.watched = before.abi.watched;
+  c.abi.checks = before.abi.checks;
+  c.abi.pieces = before.abi.pieces;
+  c.abi.grid = before.abi.grid;
+  c.abi.persistent_blocks = std::max(1, target.num_sms * persistent_blocks_of_sm(facts, c) / c.ctas);
   return c;
 }
 

@@ -464,7 +464,7 @@ void coarsen_blocks(ir::Function& f, const analysis::LaunchContract* contract, b
   const int pieces = tuning.pieces ? *tuning.pieces : pieces_that_pay(f, varying);
   if (pieces == 1) return;
   Coarsening(f, *contract, varying, pieces).run();
-  choices.pieces = pieces;
+  choices.abi.pieces = pieces;
 }
 
 }  // namespace tessera::passes

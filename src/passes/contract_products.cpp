@@ -6,6 +6,7 @@
 #include "passes/cost_model.hpp"
 #include "passes/values.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -71,7 +72,7 @@ bool contract(Operation& sum) {
 }  // namespace
 
 bool contract_products(ir::Function& f, const Target& target) {
-  if (!is_bound_by_instructions(f, analysis::kernel_facts(f), machine_of(target.sm))) return false;
+  if (!is_bound_by_instructions(f, analysis::kernel_facts(f), machine::machine_of(target.sm))) return false;
   std::vector<Operation*> sums;
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::AddF && rounds_plainly(op) && op.result().type().elem() == Elem::F32) sums.push_back(&op);

@@ -1,8 +1,7 @@
-// The cost model's table and formulas (see cost_model.hpp).
+// The cost model's formulas (see cost_model.hpp).
 #include "passes/cost_model.hpp"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -15,18 +14,6 @@ namespace tessera::passes {
 namespace {
 
 constexpr std::int64_t kAccumulatorsOfMma = 16 * 8;  // of mma.sync.m16n8 (PTX ISA), the least that a warp multiplies
-constexpr std::array<Machine, 10> kMachines{{
-    {80, 164, 128, false, 9.6, 64},
-    {86, 100, 128, false, 19, 48},
-    {87, 164, 128, false, 13, 48},
-    {88, 100, 128, false, 13, 48},
-    {89, 100, 128, false, 53, 48},
-    {90, 228, 128, true, 6.2, 64},
-    {100, 228, 256, true, 4.7, 64},  // accumulators are in tensor memory: the limit is what a thread moves
-    {103, 228, 256, true, 4.7, 64},
-    {110, 228, 256, true, 15, 48},
-    {120, 100, 128, false, 29, 48},
-}};
 
 using LoopOfProduct = std::unordered_map<const ir::Operation*, const ir::Operation*>;
 
@@ -62,30 +49,6 @@ bool loads_tiles_beside(const ir::Block& body, const std::unordered_set<const ir
 }
 
 }  // namespace
-
-const Machine& machine_of(int sm) {
-  const Machine* best = &kMachines.front();
-  for (const Machine& m : kMachines)
-    if (m.sm <= sm) best = &m;
-  return *best;
-}
-
-int resident_blocks(int sm, unsigned registers, unsigned threads, std::uint64_t shared) noexcept {
-  constexpr std::uint64_t kReserved = 1024, kGranule = 8, kPartitions = 4, kWarp = 32;
-  const Machine& m = machine_of(sm);
-  const std::uint64_t warps = std::max<std::uint64_t>((threads + kWarp - 1) / kWarp, 1);
-  std::uint64_t blocks = static_cast<std::uint64_t>(m.warps) / warps;
-  if (registers > 0 && threads > 0) {
-    // An SM has four partitions, each with a quarter of the registers; registers are allocated eight at a time.
-    const std::uint64_t of_a_warp = (registers + kGranule - 1) / kGranule * kGranule * kWarp;
-    blocks = std::min(blocks, kRegisters / kPartitions / of_a_warp * kPartitions / warps);
-  }
-  // CUDA reserves a KiB of each block. From sm_90 on, the section of a cubin begins with it: a kernel with 64 KiB of
-  // tiles has 65 KiB there, for sm_80 it has 64.
-  const std::uint64_t used = sm < kWarpgroupProducts ? shared + kReserved : shared;
-  if (shared > 0) blocks = std::min(blocks, static_cast<std::uint64_t>(m.shared_kib) * 1024 / used);
-  return static_cast<int>(blocks);
-}
 
 StepLoad step_load(const analysis::KernelFacts& facts) {
   int deepest = 0;
@@ -131,17 +94,17 @@ bool waits_for_memory(const analysis::Product& p) {
   return 2 * p.accumulators * left.back() < kOperationsAByte * p.loaded_bytes;
 }
 
-bool is_bound_by_instructions(const ir::Function& f, const analysis::KernelFacts& facts, const Machine& m) {
+bool is_bound_by_instructions(const ir::Function& f, const analysis::KernelFacts& facts, const machine::Machine& m) {
   return facts.products.empty() && facts.moved_bytes > 0 && analysis::instructions_per_byte(f) > m.instructions_a_byte;
 }
 
 std::int64_t tiles_of_mma(const StepLoad& load) { return std::max<std::int64_t>(load.largest / kAccumulatorsOfMma, 1); }
 
-int warps_for(const StepLoad& load, const Machine& m) {
+int warps_for(const StepLoad& load, const machine::Machine& m) {
   // Sums of 8-bit floats take twice the registers, unless they accumulate fast and in place
   // (bench/notes/choose_hints.md).
   const std::int64_t held = load.kept_twice ? load.accumulators * 2 : load.accumulators;
-  if (held > std::int64_t{4} * 32 * m.accumulators_a_thread) return 8;
+  if (held > std::int64_t{4} * 32 * m.accumulators) return 8;
   // A warp computes at least 16 rows by 8 columns (mma.sync). Warps beyond the number of such parts repeat work, for
   // each product.
   return static_cast<int>(std::min<std::int64_t>(tiles_of_mma(load), 4));
@@ -149,9 +112,9 @@ int warps_for(const StepLoad& load, const Machine& m) {
 
 bool fits_one_more(const analysis::KernelFacts& facts, std::int64_t elements, const Target& target) {
   const StepLoad load = step_load(facts);
-  const std::int64_t threads = std::int64_t{32} * warps_for(load, machine_of(target.sm));
+  const std::int64_t threads = std::int64_t{32} * warps_for(load, machine::machine_of(target.sm));
   // Half of the other registers: the next operands are loaded into shared memory, not into registers.
-  return (load.accumulators + elements) / threads + kOtherRegisters / 2 <= kRegistersAThread;
+  return (load.accumulators + elements) / threads + kOtherRegisters / 2 <= machine::kRegistersAThread;
 }
 
 }  // namespace tessera::passes

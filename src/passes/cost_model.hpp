@@ -3,29 +3,12 @@
 #include <cstdint>
 
 #include "tessera/analysis/kernel_facts.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/passes/target.hpp"
 
 namespace tessera::passes {
 
-/// Resources of one SM of a generation (CUDA C++ Programming Guide, table of technical specifications), the number of
-/// accumulators from which more warps are better, and the balance of its best known GPU: SMs, 128 lanes, boost clock
-/// and bandwidth of NVIDIA's data sheets (A100, RTX 3090, Orin, H200, L40S, B200, B300, Thor, RTX 5090).
-struct Machine {
-  int sm;
-  int shared_kib;             ///< of an SM
-  int accumulators_a_thread;  ///< elements a thread holds
-  bool clusters;
-  double instructions_a_byte;  ///< of a thread, that are issued while memory moves a byte
-  int warps;                   ///< that an SM holds
-};
-const Machine& machine_of(int sm);
-
-/// The only generation with warpgroup products (wgmma), whose accumulators are in registers while they are in flight.
-inline constexpr int kWarpgroupProducts = 90;
-
-inline constexpr int kRegisters = 65536;       // of an SM, every generation since sm_30
-inline constexpr int kRegistersAThread = 255;  // the most a thread can have
-inline constexpr int kOtherRegisters = 96;     // of a thread in addition to its accumulators: addresses, fragments
+inline constexpr int kOtherRegisters = 96;  // of a thread in addition to its accumulators: addresses, fragments
 
 /// Live accumulators, and bytes that a step loads: summed over the products of one loop (in a chain of products several
 /// results are live; of the arms of a branch, those of one; a load that feeds two products counts once). Of the
@@ -48,12 +31,12 @@ bool waits_for_memory(const analysis::Product&);
 
 /// True if a kernel that only moves tiles and computes with their elements takes more instructions for each byte than
 /// the GPU issues while memory moves it.
-bool is_bound_by_instructions(const ir::Function&, const analysis::KernelFacts&, const Machine&);
+bool is_bound_by_instructions(const ir::Function&, const analysis::KernelFacts&, const machine::Machine&);
 
 /// Tiles of 16x8, which mma.sync computes at once, in the largest product. (A power of two, as extents of tiles are.)
 std::int64_t tiles_of_mma(const StepLoad&);
 /// Warps a CTA: 4, the smallest group that issues a warpgroup's product, or 8.
-int warps_for(const StepLoad&, const Machine&);
+int warps_for(const StepLoad&, const machine::Machine&);
 
 /// Warps of a block with products: the smallest number with all of an SM's schedulers, and what the assembler takes if
 /// nothing is chosen.

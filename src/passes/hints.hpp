@@ -7,8 +7,6 @@
 
 namespace tessera::passes {
 
-inline constexpr int kTensorCopies = 90;  ///< the first generation of GPUs that has tensor copies (TMA)
-
 /// Sets one optimization hint of a load or store, for every architecture: a module is compiled for one target.
 void set_hint(ir::Operation& access, std::string_view key, ir::Attribute value);
 /// The hint, or null.

@@ -99,12 +99,12 @@ void lower(Operation& check, Value record, std::size_t number) {
 
 }  // namespace
 
-std::vector<LoweredCheck> lower_checks(ir::Function& entry) {
+std::vector<calling::Check> lower_checks(ir::Function& entry) {
   std::vector<Operation*> checks;
   ir::walk(entry.body(), [&](Operation& op) {
     if (op.op() == Op::Assert) checks.push_back(&op);
   });
-  std::vector<LoweredCheck> lowered;
+  std::vector<calling::Check> lowered;
   if (checks.empty()) return lowered;
   const Value record = entry.body().add_arg(Type::tile(Type::pointer(Type::element(Elem::I32)), {}));
   for (Operation* check : checks) {

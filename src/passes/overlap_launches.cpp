@@ -21,6 +21,8 @@
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/machine/machine.hpp"
+#include "tessera/machine/measured.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/passes.hpp"
 #include "tessera/passes/tuning_text.hpp"
@@ -35,8 +37,6 @@ using ir::Type;
 using ir::Value;
 
 namespace {
-
-constexpr int kFirstSm = 90;  // griddepcontrol: PTX ISA, "Target ISA notes"
 
 bool accesses_memory(const Operation& op) {
   return op.info().has(ir::traits::Read) || op.info().has(ir::traits::Write);
@@ -53,11 +53,6 @@ Operation* create(Builder& b, Op op) {
   const std::vector<Type> token{Type::token()};
   return b.create_grouped(op, {}, no_token, token);
 }
-
-// Nanoseconds from the start of one block to that of the next if blocks trigger dependents; about half without.
-// Measured on an H200: bench/notes/overlap_launches.md.
-constexpr double kTriggerBlockTime = 1.21;
-constexpr double kBytesANanosecond = 4500;  // memory bandwidth of an H200, reads only
 
 /// What a block knows of its place in the grid.
 std::vector<Value> block_numbers(const ir::Function& f) {
@@ -99,7 +94,8 @@ Moved moved_by_a_block(const ir::Block& block, const analysis::Dependents& of_id
 /// True for blocks without loops that run at least twice as long as it takes to start a block that triggers.
 bool gains_by_trigger(const ir::Function& f) {
   const Moved moved = moved_by_a_block(f.body(), analysis::Dependents(f.body(), block_numbers(f)));
-  return !moved.in_loop && static_cast<double>(moved.bytes) >= 2 * kTriggerBlockTime * kBytesANanosecond;
+  return !moved.in_loop &&
+         static_cast<double>(moved.bytes) >= 2 * machine::measured().trigger_block_time * machine::measured().read_rate;
 }
 
 /// True if `f` accesses memory and has no gdc operation yet.
@@ -132,7 +128,7 @@ void wait_first(ir::Function& f) {
 /// Triggers dependents if the launch flags ask for it.
 void trigger_if_asked(ir::Function& f, Value launch_flags) {
   Builder b = before_all(f);
-  const Value bit = b.constant_int(Elem::I32, std::int64_t{1} << kTriggerBit);  // the highest of its bits
+  const Value bit = b.constant_int(Elem::I32, std::int64_t{1} << calling::kTriggerBit);  // the highest of its bits
   const Value asked = compared(b, ir::ComparisonPredicate::GreaterEqual, launch_flags, bit);
   Operation* branch = b.create(Op::If, {asked}, {});
   Builder trigger(branch->add_region());
@@ -149,7 +145,7 @@ void trigger_if_asked(ir::Function& f, Value launch_flags) {
 void limit_registers(ir::Function& f, int registers, const Tuning& tuning, Choices& choices) {
   if (!tuning.choose_hints || choices.occupancy > 0 || choices.warps == 0) return;
   const int threads = 32 * std::max(choices.warps, 4);
-  choices.occupancy = std::max(1, (kRegisters + threads * registers / 2) / (threads * registers));
+  choices.occupancy = std::max(1, (machine::kRegisters + threads * registers / 2) / (threads * registers));
   set_entry_hints(f, choices);
 }
 
@@ -158,25 +154,25 @@ void limit_registers(ir::Function& f, int registers, const Tuning& tuning, Choic
 void overlap_launches(ir::Function& f, const Target& target, const Tuning& tuning, Choices& choices) {
   check_numbers(tuning);
   const Overlap how = tuning.overlap;
-  if (how == Overlap::Never || target.sm < kFirstSm || target.bytecode_minor < kFirstWaitMinor) return;
+  if (how == Overlap::Never || target.sm < machine::kDependentLaunch || target.bytecode_minor < kFirstWaitMinor) return;
   if (!can_wait(f)) return;
-  choices.overlaps = true;
+  choices.abi.programmatic_launch = true;
   const bool always = how == Overlap::Always || (how == Overlap::WhereItPays && gains_by_trigger(f));
   if (tuning.early_reads) {
     EarlyReads early = wait_behind_reads(f, choices.warps, tuning.early_tiles);
-    choices.early_reads = std::move(early.addresses);
-    choices.early_alone = early.alone;
+    choices.abi.early_reads = std::move(early.addresses);
+    choices.abi.early_alone = early.alone;
     choices.early_tiles = early.tiles;
     if (early.tiles > 0) limit_registers(f, early.registers, tuning, choices);
   }
-  choices.launch_flags = !choices.early_reads.empty();
-  if (choices.early_reads.empty()) wait_first(f);
+  choices.abi.launch_flags = !choices.abi.early_reads.empty();
+  if (choices.abi.early_reads.empty()) wait_first(f);
   if (always) {
     Builder b = before_all(f);
     create(b, Op::GdcLaunchDependentsTko);
   } else if (tuning.early_reads && how == Overlap::WhereItPays) {
-    if (!choices.launch_flags) f.body().add_arg(Type::tile(Elem::I32));
-    choices.launch_flags = true;
+    if (!choices.abi.launch_flags) f.body().add_arg(Type::tile(Elem::I32));
+    choices.abi.launch_flags = true;
     trigger_if_asked(f, f.body().arg(f.body().num_args() - 1));
   }
 }

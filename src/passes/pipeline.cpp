@@ -29,7 +29,7 @@ constexpr Switch none{nullptr, nullptr};
 }  // namespace switches
 
 /// Several entries with checks would need several error records.
-void append(std::vector<LoweredCheck>& all, std::vector<LoweredCheck> more) {
+void append(std::vector<calling::Check>& all, std::vector<calling::Check> more) {
   if (all.empty()) return all.swap(more);
   if (!more.empty()) throw InternalError("checks are lowered for one entry of a module, found two with checks");
 }

@@ -17,6 +17,7 @@
 #include "passes/opaque.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/values.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -62,7 +63,7 @@ void run_once(Operation& loop, Opaque& opaque) {
 }  // namespace
 
 bool prevent_peeling(ir::Function& f, const Target& target) {
-  if (target.sm != kWarpgroupProducts) return false;
+  if (target.sm != machine::kWarpgroupProducts) return false;
   std::vector<Operation*> loops;
   ir::walk(f.body(), [&](Operation& op) {
     if (op.op() == Op::For && op.num_results() > 1) loops.push_back(&op);

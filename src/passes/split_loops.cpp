@@ -17,6 +17,7 @@
 #include "tessera/analysis/access.hpp"
 #include "tessera/analysis/affine.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/passes/passes.hpp"
 
 namespace tessera::passes {
@@ -325,7 +326,7 @@ bool has_product(const Operation& loop) {
 /// is loaded after the previous one has been used, with or without a branch, and a second loop only adds a wait. Only
 /// for targets with clusters, where this was measured.
 bool has_room_ahead(const Operation& loop, const std::vector<analysis::Product>& products, const Target& target) {
-  const Machine& machine = machine_of(target.sm);
+  const machine::Machine& machine = machine::machine_of(target.sm);
   if (!target.is_gpu() || !machine.clusters) return true;
   std::set<const Operation*> loads;
   for (const analysis::Product& p : products)

@@ -115,7 +115,7 @@ class GridRewrite {
   }
 
   /// The grid as the launcher has to make it; `axis` gives an axis of the pieces.
-  GridAxes grid(const auto& axis) const {
+  calling::GridAxes grid(const auto& axis) const {
     if (has_three()) return {true, axis(first_), axis(second_)};
     return {true, {}, axis(first_)};
   }
@@ -176,14 +176,16 @@ class GridRewrite {
 bool use_grid_axes(ir::Function& f, const analysis::LaunchContract* contract, bool fits, const Certifier* certifier,
                    Choices& choices) {
   if (contract == nullptr || contract->pieces_of_tensor < 0 || contract->wide_grid || !fits) return false;
-  if (contract->piece.size() < 2 || choices.pieces != 1 || choices.ctas != 1) return false;
+  if (contract->piece.size() < 2 || choices.abi.pieces != 1 || choices.ctas != 1) return false;
   GridRewrite rewrite(f, *contract);
   if (!rewrite.allows()) return false;
   rewrite.find_divisions(certifier);
   if (!rewrite.choose_axes()) return false;
   rewrite.run();
   const int first = contract->tensors[static_cast<std::size_t>(contract->pieces_of_tensor)].base_arg + 1;
-  choices.grid = rewrite.grid([&](int a) { return GridAxis{first + a, contract->piece[static_cast<std::size_t>(a)]}; });
+  choices.abi.grid = rewrite.grid([&](int a) {
+    return calling::GridAxis{first + a, contract->piece[static_cast<std::size_t>(a)]};
+  });
   return true;
 }
 

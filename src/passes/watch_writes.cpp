@@ -242,11 +242,12 @@ int element_bytes(const ir::Function& f, const WatchedTensor& t) {
 
 }  // namespace
 
-std::vector<int> watch_writes(ir::Function& f, std::span<const WatchedTensor> tensors) {
-  std::vector<int> bytes;
-  for (const WatchedTensor& t : tensors) bytes.push_back(element_bytes(f, t));
+std::vector<calling::WatchedArgument> watch_writes(ir::Function& f, std::span<const WatchedTensor> tensors) {
+  std::vector<calling::WatchedArgument> watched;
+  for (const WatchedTensor& t : tensors)
+    watched.push_back({t.arg, static_cast<int>(watched.size()), element_bytes(f, t)});
   Watch(f, tensors).rewrite();
-  return bytes;
+  return watched;
 }
 
 }  // namespace tessera::passes

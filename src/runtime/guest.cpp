@@ -9,6 +9,7 @@
 
 #include "runtime/failure_log.hpp"
 #include "runtime/guest_rules.hpp"
+#include "tessera/abi/kernel_abi.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/runtime/storage.hpp"
@@ -69,7 +70,7 @@ StorageRef Storage::make_guest(StreamCore& stream, std::size_t bytes, const Stor
     storage->written_.reset(new std::uint8_t[size]());
     storage->tracked_.store(true, std::memory_order_relaxed);
   }
-  if (options.poison) std::memset(storage->memory_, kNeverWritten, bytes);
+  if (options.poison) std::memset(storage->memory_, calling::kNeverWritten, bytes);
   return storage;
 }
 

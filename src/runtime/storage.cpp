@@ -10,6 +10,7 @@
 
 #include "runtime/foreign_memory.hpp"
 #include "runtime/retire.hpp"
+#include "tessera/abi/kernel_abi.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/runtime/access.hpp"
@@ -71,8 +72,8 @@ StorageRef Storage::make(Device device, const std::shared_ptr<StreamCore>& strea
     const bool shadow = storage->shadow_bytes_ != 0;
     // A shadow is written at once; a stream that is captured does nothing now.
     storage->get_memory(shadow || capture != nullptr ? nullptr : stream);
-    if (options.poison) device.backend().fill(storage->memory_, kNeverWritten, bytes);
-    if (shadow) device.backend().fill(storage->shadow(), kNeverWritten, storage->shadow_bytes_);
+    if (options.poison) device.backend().fill(storage->memory_, calling::kNeverWritten, bytes);
+    if (shadow) device.backend().fill(storage->shadow(), calling::kNeverWritten, storage->shadow_bytes_);
     if (capture != nullptr) capture->made(storage);
     return storage;
   });

@@ -6,9 +6,9 @@
 
 #include "analysis/launch_program.hpp"
 #include "fuzz/fuzz.hpp"
-#include "jit/cache_file.hpp"
-#include "jit/code_note.hpp"
-#include "jit/sha256.hpp"
+#include "jit/code/sha256.hpp"
+#include "jit/store/cache_file.hpp"
+#include "jit/store/code_note.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/disk_cache.hpp"
@@ -179,9 +179,9 @@ void fuzz_recording_note(Bytes bytes) {
   jit::CodeShape shape;
   CacheKey cubin{};
   if (!jit::read_code_note(bytes, shape, cubin)) return;
-  FUZZ_REQUIRE(!shape.entry.empty() && shape.num_args >= 0 && shape.num_args <= runtime::cuda::kMaxArguments);
-  FUZZ_REQUIRE(shape.persistent_blocks >= 1 && shape.persistent_blocks <= 0x7FFFFFFF);
-  for (const int argument : shape.early_reads) FUZZ_REQUIRE(argument >= 0 && argument < shape.num_args);
+  FUZZ_REQUIRE(!shape.abi.entry.empty() && shape.abi.num_args >= 0 && shape.abi.num_args <= calling::kMaxArguments);
+  FUZZ_REQUIRE(shape.abi.persistent_blocks >= 1 && shape.abi.persistent_blocks <= 0x7FFFFFFF);
+  for (const int argument : shape.abi.early_reads) FUZZ_REQUIRE(argument >= 0 && argument < shape.abi.num_args);
   jit::CodeShape again;
   CacheKey same_cubin{};
   const std::vector<std::byte> written = jit::write_code_note(shape, cubin);
@@ -191,15 +191,15 @@ void fuzz_recording_note(Bytes bytes) {
 
 Seeds seeds_recording_note() {
   jit::CodeShape shape;
-  shape.entry = "softmax";
-  shape.num_args = 11;
+  shape.abi.entry = "softmax";
+  shape.abi.num_args = 11;
   Seeds seeds{seed_of(jit::write_code_note(shape, key_of(1)))};
-  shape.programmatic_launch = shape.launch_flags = true;
-  shape.early_reads = {3, 5};
-  shape.persistent_blocks = 132;
+  shape.abi.programmatic_launch = shape.abi.launch_flags = true;
+  shape.abi.early_reads = {3, 5};
+  shape.abi.persistent_blocks = 132;
   shape.form = jit::Form::Bare;
-  shape.checks.push_back({"m must be positive", {"kernel.cpp", "softmax", 12, 3}});
-  shape.checks.push_back({"", {"", "", 0, 0}});
+  shape.abi.checks.push_back({"m must be positive", {"kernel.cpp", "softmax", 12, 3}});
+  shape.abi.checks.push_back({"", {"", "", 0, 0}});
   seeds.push_back(seed_of(jit::write_code_note(shape, key_of(2))));
   return seeds;
 }

@@ -4,7 +4,7 @@
 #include "codegen/tileiras/messages.hpp"
 #include "fuzz/fuzz.hpp"
 #include "host/call_text.hpp"
-#include "jit/pipeline.hpp"
+#include "jit/compile/pipeline.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/host/collecting.hpp"
 #include "tessera/jit/code_report.hpp"

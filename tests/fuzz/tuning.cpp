@@ -1,7 +1,7 @@
 // Files and texts of the tuner: records, files of them, journals, and hints.
 #include "tessera/jit/tuning.hpp"
 #include "fuzz/fuzz.hpp"
-#include "jit/sha256.hpp"
+#include "jit/code/sha256.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::fuzz {

@@ -18,9 +18,10 @@ std::vector<std::byte> run_on_device(jit::Kernel& kernel, std::span<const std::b
   const Device device = storage->device();
   const jit::Code& code = kernel.code(device, slots);
   const Stream stream(device);
-  grid.x = static_cast<std::uint32_t>((grid.x + code.pieces - 1) / code.pieces);
-  if (code.grid.used) {
-    const runtime::LaunchGrid axes = detail::launch_grid(code.grid, grid.x, slots);
+  const auto pieces = static_cast<std::uint32_t>(code.abi.pieces);
+  grid.x = (grid.x + pieces - 1) / pieces;
+  if (code.abi.grid.used) {
+    const runtime::LaunchGrid axes = detail::launch_grid(code.abi.grid, grid.x, slots);
     grid = {axes.x, axes.y, axes.z};
   }
   {

@@ -17,7 +17,7 @@
 #include "host/launch_grid.hpp"
 #include "host/variant.hpp"
 #include "ir/fixed_point.hpp"
-#include "jit/certified_claims.hpp"
+#include "jit/compile/certified_claims.hpp"
 #include "passes/accepting.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/base/error.hpp"
@@ -76,9 +76,7 @@ struct Made {
   std::string way, choices;
   std::uint64_t held = 0;
   std::shared_ptr<const cpu::Program> program;
-  bool launch_flags = false;
-  std::uint32_t pieces = 1;  ///< for each block
-  passes::GridAxes grid = {};
+  calling::KernelAbi abi;
 };
 
 /// One recording: launches whose extents and strides say the same of unit axes share it.
@@ -276,9 +274,7 @@ struct Runner::Impl {
     work.certifier = certified ? static_cast<const passes::Certifier*>(&certifier) : &test::kAcceptAll;
     work.contract = &r.facts->contract();
     const passes::Choices choices = passes::run_passes(module, target, &tuning, work).choices;
-    made.launch_flags = choices.launch_flags;
-    made.pieces = static_cast<std::uint32_t>(choices.pieces);
-    made.grid = choices.grid;
+    made.abi = choices.abi;
     if (moved) reorder(module, random);
     ir::verify_or_throw(module);
   }
@@ -341,19 +337,20 @@ struct Runner::Impl {
   }
 
   void run_on_arena(const Made& made, cpu::RunOptions options_of_run) {
-    const bool launch_flags = made.launch_flags;
+    const bool launch_flags = made.abi.launch_flags;
+    const auto pieces = static_cast<std::uint32_t>(made.abi.pieces);
     cpu::Grid blocks_of_run = grid();
-    blocks_of_run.x = (blocks_of_run.x + made.pieces - 1) / made.pieces;
-    if (made.grid.used) {
-      const runtime::LaunchGrid axes = detail::launch_grid(made.grid, blocks_of_run.x, slots);
+    blocks_of_run.x = (blocks_of_run.x + pieces - 1) / pieces;
+    if (made.abi.grid.used) {
+      const runtime::LaunchGrid axes = detail::launch_grid(made.abi.grid, blocks_of_run.x, slots);
       blocks_of_run = {axes.x, axes.y, axes.z};
       ++counts->of_axes;
     }
     ++counts->runs;
-    counts->coarsened += made.pieces > 1;
+    counts->coarsened += pieces > 1;
     std::memcpy(arena.data(), memory.initial.data(), memory.initial.size());
     options_of_run.threads = 1;
-    if (launch_flags) slots.push_back((std::uint64_t{1} << passes::kTriggerBit) + 1);
+    if (launch_flags) slots.push_back((std::uint64_t{1} << calling::kTriggerBit) + 1);
     try {
       made.program->run(blocks_of_run, slots, options_of_run);
     } catch (...) {

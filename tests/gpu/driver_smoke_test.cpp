@@ -161,7 +161,7 @@ TEST_F(GpuDriver, DamagedImagesAreKeptFromTheDriver) {
   const auto message = [&](std::span<const std::byte> bytes) {
     KernelImage described;
     described.cubin = bytes;
-    described.entry = "k";
+    described.abi.entry = "k";
     described.label = "kernel k";
     try {
       load_kernel(gpu(), described);

@@ -43,7 +43,7 @@ std::vector<std::byte> empty_cubin(const std::string& gpu) {
 std::shared_ptr<const runtime::Launchable> load(std::span<const std::byte> cubin, const char* entry = "nothing") {
   runtime::cuda::KernelImage image;
   image.cubin = cubin;
-  image.entry = entry;
+  image.abi.entry = entry;
   image.label = "kernel nothing";
   return runtime::cuda::load_kernel(device_under_test(), image);
 }

@@ -94,33 +94,35 @@ class GpuCode : public testing::TestWithParam<int> {
                           4),
               0);
     EXPECT_EQ(std::to_integer<int>(cubin[18]) | std::to_integer<int>(cubin[19]) << 8, 190);  // EM_CUDA
-    EXPECT_TRUE(Elf(cubin).has_function(made.entry)) << made.entry;
+    EXPECT_TRUE(Elf(cubin).has_function(made.choices.abi.entry)) << made.choices.abi.entry;
     int slots = 0;
     for (const lang::ParamInfo& p : trace.params) slots += p.num_args();
-    EXPECT_EQ(made.num_args, slots);
-    EXPECT_GE(made.choices.persistent_blocks, 1);
-    EXPECT_TRUE(!made.choices.overlaps || GetParam() >= 90);
-    EXPECT_EQ(waits(Elf(cubin).section(".text." + made.entry)), made.choices.overlaps);
+    EXPECT_EQ(made.choices.abi.num_args, slots);
+    EXPECT_GE(made.choices.abi.persistent_blocks, 1);
+    EXPECT_TRUE(!made.choices.abi.programmatic_launch || GetParam() >= 90);
+    EXPECT_EQ(waits(Elf(cubin).section(".text." + made.choices.abi.entry)), made.choices.abi.programmatic_launch);
     return made;
   }
 };
 
 TEST_P(GpuCode, Saxpy) {
   const jit::Build made = build<saxpy<1024>>({0, 0});
-  EXPECT_TRUE(made.checks.empty());
-  EXPECT_EQ(made.choices.overlaps, GetParam() >= 90);
+  EXPECT_TRUE(made.choices.abi.checks.empty());
+  EXPECT_EQ(made.choices.abi.programmatic_launch, GetParam() >= 90);
 }
-TEST_P(GpuCode, Softmax) { EXPECT_EQ((build<softmax<1024>>({1, 1}).entry), "softmax"); }
+TEST_P(GpuCode, Softmax) { EXPECT_EQ((build<softmax<1024>>({1, 1}).choices.abi.entry), "softmax"); }
 TEST_P(GpuCode, Gemm) { EXPECT_FALSE((build<gemm<f16, 128, 128, 64>>({1, 1, 1}).cubin.code.register_pressure)); }
 
 TEST_P(GpuCode, ChecksHaveTheirMessageAndLine) {
   const jit::Build made = build<&checked_copy_of>({0, 0});
-  ASSERT_EQ(made.checks.size(), 1u);
-  EXPECT_EQ(made.checks[0].message, "x must not be negative");
-  EXPECT_NE(std::string(made.checks[0].where.file).find("gpu_code_test.cpp"), std::string::npos);
+  ASSERT_EQ(made.choices.abi.checks.size(), 1u);
+  EXPECT_EQ(made.choices.abi.checks[0].message, "x must not be negative");
+  EXPECT_NE(std::string(made.choices.abi.checks[0].where.file).find("gpu_code_test.cpp"), std::string::npos);
 }
 
-TEST_P(GpuCode, CheckedModeCompiles) { EXPECT_FALSE((build<gemm<f16, 64, 64, 32>>({1, 1, 1}, true).checks.empty())); }
+TEST_P(GpuCode, CheckedModeCompiles) {
+  EXPECT_FALSE((build<gemm<f16, 64, 64, 32>>({1, 1, 1}, true).choices.abi.checks.empty()));
+}
 
 /// With everything that checked mode adds: shadows, assertions, index arithmetic.
 template <auto K>
@@ -204,7 +206,7 @@ void padded_cast(Mut<i32, 64> y, In<f32, dyn> x) {
 /// The largest i32 is a literal of the code where padding has to become it (docs/compiler/define_results.md).
 TEST_P(GpuCode, InfinitePaddingBecomesTheLargestInteger) {
   const auto has_largest = [](const jit::Build& made) {  // a literal is bits 32 to 63 of an instruction of 16 bytes
-    const std::string code = Elf(made.cubin.code.cubin).section(".text." + made.entry);
+    const std::string code = Elf(made.cubin.code.cubin).section(".text." + made.choices.abi.entry);
     for (std::size_t at = 0; at + 16 <= code.size(); at += 16)
       if (std::string_view(code).substr(at + 4, 4) == "\xff\xff\xff\x7f") return true;
     return false;

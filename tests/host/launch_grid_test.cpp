@@ -12,7 +12,7 @@
 namespace tessera::detail {
 namespace THIS_FILE {
 
-using passes::GridAxes;
+using calling::GridAxes;
 using Axes = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 using Slots = std::vector<std::uint64_t>;
 
@@ -82,7 +82,7 @@ TEST(LaunchGrid, ABlockMayHaveSeveralPieces) {
   jit::Code code;
   const auto blocks_of = [&](std::uint64_t pieces) { return axes_of(launch_grid(code, pieces, false, {})); };
   EXPECT_EQ(blocks_of(10), Axes(10, 1, 1));
-  code.pieces = 4;
+  code.abi.pieces = 4;
   EXPECT_EQ(blocks_of(8), Axes(2, 1, 1));
   EXPECT_EQ(blocks_of(9), Axes(3, 1, 1)) << "the last has one";
   EXPECT_EQ(blocks_of(1), Axes(1, 1, 1));
@@ -92,7 +92,7 @@ TEST(LaunchGrid, ABlockMayHaveSeveralPieces) {
 
 TEST(LaunchGrid, PersistentBlocksFillTheDeviceOnce) {
   jit::Code code;
-  code.persistent_blocks = 132;
+  code.abi.persistent_blocks = 132;
   const auto blocks_of = [&](std::uint64_t most) { return axes_of(launch_grid(code, most, true, {})); };
   EXPECT_EQ(blocks_of(100000), Axes(132, 1, 1));
   EXPECT_EQ(blocks_of(132), Axes(132, 1, 1));
@@ -102,7 +102,7 @@ TEST(LaunchGrid, PersistentBlocksFillTheDeviceOnce) {
 
 TEST(LaunchGrid, CodeSaysWhichAxes) {
   jit::Code code;
-  code.grid = {true, {3, 2}, {2, 8}};
+  code.abi.grid = {true, {3, 2}, {2, 8}};
   EXPECT_EQ(axes_of(launch_grid(code, 150, false, kTensor)), Axes(5, 3, 10));
 }
 
@@ -121,14 +121,14 @@ TEST(LaunchGrid, IsTheOneOverWhichPassesAreTested) {
       const auto extent = static_cast<std::uint64_t>(piece.back());
       pieces *= (slots.back() + extent - 1) / extent;
     }
-    const auto axis = [&](int a) { return passes::GridAxis{1 + a, piece[static_cast<std::size_t>(a)]}; };
+    const auto axis = [&](int a) { return calling::GridAxis{1 + a, piece[static_cast<std::size_t>(a)]}; };
     passes::Choices choices;
     if (rng() % 4 != 0)
-      choices.grid = {true, rank > 2 ? axis(rank - 1) : passes::GridAxis{}, axis(rank > 2 ? rank - 2 : 1)};
-    if (!choices.grid.used) choices.pieces = static_cast<int>(any({1, 2, 32}));
+      choices.abi.grid = {true, rank > 2 ? axis(rank - 1) : calling::GridAxis{}, axis(rank > 2 ? rank - 2 : 1)};
+    if (!choices.abi.grid.used) choices.abi.pieces = static_cast<int>(any({1, 2, 32}));
     jit::Code code;
-    code.pieces = static_cast<std::uint64_t>(choices.pieces);
-    code.grid = choices.grid;
+    code.abi.pieces = choices.abi.pieces;
+    code.abi.grid = choices.abi.grid;
     const cpu::Grid wanted = test::grid_of(choices, pieces, slots);
     EXPECT_EQ(axes_of(launch_grid(code, pieces, false, slots)), Axes(wanted.x, wanted.y, wanted.z));
   }

@@ -1,5 +1,5 @@
 // What `tessera explain` advises: each kind of advice for a kernel that needs it, and none for one that does not.
-#include "jit/advice.hpp"
+#include "jit/compile/advice.hpp"
 
 #include "analysis/support.hpp"
 

@@ -11,10 +11,10 @@
 #include <iterator>
 #include <span>
 
-#include "jit/collect.hpp"
-#include "jit/pipeline.hpp"
+#include "jit/ahead/collect.hpp"
+#include "jit/code/sha256.hpp"
+#include "jit/compile/pipeline.hpp"
 #include "jit/rig.hpp"
-#include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/kernel.hpp"
@@ -190,14 +190,14 @@ TEST_F(BundleTest, CodeThatTakesOtherArgumentsIsNotFound) {
   const auto key = [&](const Prepared& chosen) { return bundle_key(*module, contract(), facts, 0, chosen); };
   passes::Target target{90, 132};
   const Prepared newest = prepare(*module, facts, 0, target);
-  ASSERT_TRUE(newest.choices.launch_flags);
+  ASSERT_TRUE(newest.choices.abi.launch_flags);
   target.bytecode_minor = 3;
   EXPECT_NE(key(prepare(*module, facts, 0, target)), key(newest)) << "it takes no launch flags";
   Prepared reads = prepare(*module, facts, 0, {90, 132});
-  reads.choices.early_reads = {0};
+  reads.choices.abi.early_reads = {0};
   EXPECT_NE(key(reads), key(newest)) << "its launch flags says more";
   const auto key_of_reads = key(reads);
-  reads.choices.early_alone = 1;
+  reads.choices.abi.early_alone = 1;
   EXPECT_NE(key(reads), key_of_reads) << "the first bit of its launch flags is enough to read early";
   target = {90, 78};
   EXPECT_EQ(key(prepare(*module, facts, 0, target)), key(newest)) << "a smaller GPU";

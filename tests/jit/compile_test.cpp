@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "jit/pipeline.hpp"
+#include "jit/compile/pipeline.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/runtime/storage.hpp"

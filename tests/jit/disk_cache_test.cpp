@@ -14,9 +14,9 @@
 #include <fstream>
 #include <thread>
 
-#include "jit/cache_file.hpp"
+#include "jit/code/sha256.hpp"
 #include "jit/rig.hpp"
-#include "jit/sha256.hpp"
+#include "jit/store/cache_file.hpp"
 #include "tessera/base/error.hpp"
 
 namespace THIS_FILE {

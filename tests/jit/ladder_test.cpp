@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "jit/generate.hpp"
+#include "jit/load/generate.hpp"
 #include "tessera/jit/forms.hpp"
+#include "tessera/machine/machine.hpp"
 
 using namespace tessera;
 using namespace tessera::jit;
@@ -290,22 +291,22 @@ TEST(FillingBlocks, AreNoMoreThanFit) {
     CodeShape s;
     s.occupancy = occupancy;
     s.ctas = ctas;
-    s.persistent_blocks = static_cast<std::uint64_t>(132 * std::max(occupancy, 16) / ctas);
-    if (occupancy > 0) s.persistent_blocks = static_cast<std::uint64_t>(132 * occupancy / ctas);
+    s.abi.persistent_blocks = 132 * std::max(occupancy, 16) / ctas;
+    if (occupancy > 0) s.abi.persistent_blocks = 132 * occupancy / ctas;
     return filling_blocks(s, {.registers = 64, .shared = kib << 10, .threads = 128}, gpu);
   };
-  EXPECT_EQ(blocks(2, 105), 264u);
-  EXPECT_EQ(blocks(3, 105), 264u) << "three were requested";
-  EXPECT_EQ(blocks(3, 70), 396u);
-  EXPECT_EQ(blocks(2, 120), 132u);
-  EXPECT_EQ(blocks(2, 120, 2), 66u) << "two CTAs on a tile";
-  EXPECT_EQ(blocks(2, 230), 132u) << "never none";
-  EXPECT_EQ(blocks(0, 105), 16u * 132) << "without an occupancy blocks wait";
+  EXPECT_EQ(blocks(2, 105), 264);
+  EXPECT_EQ(blocks(3, 105), 264) << "three were requested";
+  EXPECT_EQ(blocks(3, 70), 396);
+  EXPECT_EQ(blocks(2, 120), 132);
+  EXPECT_EQ(blocks(2, 120, 2), 66) << "two CTAs on a tile";
+  EXPECT_EQ(blocks(2, 230), 132) << "never none";
+  EXPECT_EQ(blocks(0, 105), 16 * 132) << "without an occupancy blocks wait";
 }
 
 /// CUDA C++ Programming Guide, technical specifications.
 TEST(FillingBlocks, OfAnSmAreLimitedByRegistersSharedMemoryAndWarps) {
-  using passes::resident_blocks;
+  using machine::resident_blocks;
   EXPECT_EQ(resident_blocks(90, 128, 128, 0), 4);
   EXPECT_EQ(resident_blocks(90, 168, 384, 0), 1);
   EXPECT_EQ(resident_blocks(90, 72, 128, 0), 7);

@@ -1,5 +1,5 @@
 // Cached facts about recordings: found by the same recording, build, target, hints and assembler, and by nothing else.
-#include "jit/recording_notes.hpp"
+#include "jit/store/recording_notes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <random>
 #include <set>
 
-#include "jit/build_id.hpp"
-#include "jit/recording_key.hpp"
 #include "jit/rig.hpp"
+#include "jit/store/build_id.hpp"
+#include "jit/store/recording_key.hpp"
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/forms.hpp"
@@ -160,15 +160,15 @@ class RecordingNotesTest : public testing::Test {
   static CodeShape shape() {
     CodeShape s;
     s.identity = Sha256().add("what it follows from").finish();
-    s.entry = "entry";
-    s.num_args = 3;
-    s.programmatic_launch = true;
-    s.launch_flags = true;
-    s.early_reads = {2, 0};
-    s.early_alone = 1;
-    s.persistent_blocks = 264;
+    s.abi.entry = "entry";
+    s.abi.num_args = 3;
+    s.abi.programmatic_launch = true;
+    s.abi.launch_flags = true;
+    s.abi.early_reads = {2, 0};
+    s.abi.early_alone = 1;
+    s.abi.persistent_blocks = 264;
     s.form = Form::Fallback;
-    s.checks = {{"x must not be negative", {"kernel.cpp", "careful", 12, 5}}, {"", {}}};
+    s.abi.checks = {{"x must not be negative", {"kernel.cpp", "careful", 12, 5}}, {"", {}}};
     return s;
   }
   /// The conditions of a module of which every launch is asked something.
@@ -210,21 +210,21 @@ TEST_F(RecordingNotesTest, WhatIsKeptIsFound) {
   EXPECT_EQ(known->code.warnings, "it said something");
   const CodeShape expected = shape();
   EXPECT_EQ(known->shape.identity, expected.identity);
-  EXPECT_EQ(known->shape.entry, "entry");
-  EXPECT_EQ(known->shape.num_args, 3);
-  EXPECT_TRUE(known->shape.programmatic_launch);
-  EXPECT_TRUE(known->shape.launch_flags);
-  EXPECT_EQ(known->shape.early_reads, (std::vector<int>{2, 0}));
-  EXPECT_EQ(known->shape.early_alone, 1);
-  EXPECT_EQ(known->shape.persistent_blocks, 264u);
+  EXPECT_EQ(known->shape.abi.entry, "entry");
+  EXPECT_EQ(known->shape.abi.num_args, 3);
+  EXPECT_TRUE(known->shape.abi.programmatic_launch);
+  EXPECT_TRUE(known->shape.abi.launch_flags);
+  EXPECT_EQ(known->shape.abi.early_reads, (std::vector<int>{2, 0}));
+  EXPECT_EQ(known->shape.abi.early_alone, 1);
+  EXPECT_EQ(known->shape.abi.persistent_blocks, 264);
   EXPECT_EQ(known->shape.form, Form::Fallback);
-  ASSERT_EQ(known->shape.checks.size(), 2u);
-  EXPECT_EQ(known->shape.checks[0].message, "x must not be negative");
-  EXPECT_STREQ(known->shape.checks[0].where.file, "kernel.cpp");
-  EXPECT_STREQ(known->shape.checks[0].where.function, "careful");
-  EXPECT_EQ(known->shape.checks[0].where.line, 12u);
-  EXPECT_EQ(known->shape.checks[0].where.column, 5u);
-  EXPECT_FALSE(known->shape.checks[1].where.known());
+  ASSERT_EQ(known->shape.abi.checks.size(), 2u);
+  EXPECT_EQ(known->shape.abi.checks[0].message, "x must not be negative");
+  EXPECT_STREQ(known->shape.abi.checks[0].where.file, "kernel.cpp");
+  EXPECT_STREQ(known->shape.abi.checks[0].where.function, "careful");
+  EXPECT_EQ(known->shape.abi.checks[0].where.line, 12u);
+  EXPECT_EQ(known->shape.abi.checks[0].where.column, 5u);
+  EXPECT_FALSE(known->shape.abi.checks[1].where.known());
 }
 
 TEST_F(RecordingNotesTest, AnythingElseMisses) {
@@ -298,24 +298,24 @@ TEST_F(RecordingNotesTest, ANoteThatCannotBeIsNotRead) {
     return has_code(notes());
   };
   EXPECT_TRUE(kept([](CodeShape&) {}));
-  EXPECT_TRUE(kept([](CodeShape& s) { s.persistent_blocks = 0x7FFFFFFF; }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.persistent_blocks = 0; }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.persistent_blocks = std::uint64_t{1} << 31; }));
+  EXPECT_TRUE(kept([](CodeShape& s) { s.abi.persistent_blocks = 0x7FFFFFFF; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.persistent_blocks = 0; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.persistent_blocks = -1; }));
   EXPECT_TRUE(kept([](CodeShape& s) { s.form = Form::Bare; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.form = static_cast<Form>(all_forms().size()); }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.pieces = 0; }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = -1; }));
-  EXPECT_TRUE(kept([](CodeShape& s) { s.early_reads = {s.num_args - 1}; }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads = {s.num_args}; }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads = {-1}; }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.launch_flags = false; }))
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.pieces = 0; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.num_args = -1; }));
+  EXPECT_TRUE(kept([](CodeShape& s) { s.abi.early_reads = {s.abi.num_args - 1}; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_reads = {s.abi.num_args}; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_reads = {-1}; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.launch_flags = false; }))
       << "which tensors have a writer in flight is only known from the launch flags";
-  EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads.assign(passes::kMostEarlyReads + 1, 0); }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.early_alone = -1; }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.early_alone = 3; })) << "of two early reads";
-  EXPECT_FALSE(kept([](CodeShape& s) { s.early_reads.clear(); })) << "which one is read alone?";
-  EXPECT_FALSE(kept([](CodeShape& s) { s.num_args = 1 << 20; }));
-  EXPECT_FALSE(kept([](CodeShape& s) { s.entry.clear(); }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_reads.assign(calling::kMostEarlyReads + 1, 0); }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_alone = -1; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_alone = 3; })) << "of two early reads";
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_reads.clear(); })) << "which one is read alone?";
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.num_args = 1 << 20; }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.entry.clear(); }));
 }
 
 /// Any bytes with a right checksum: read as nothing or as something that can be run, never as a crash.

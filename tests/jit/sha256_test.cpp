@@ -1,5 +1,5 @@
 // SHA-256 against the examples of its standard, and independence of how the message is cut.
-#include "jit/sha256.hpp"
+#include "jit/code/sha256.hpp"
 
 #include <gtest/gtest.h>
 

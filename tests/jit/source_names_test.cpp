@@ -1,5 +1,5 @@
 // The names of a kernel's parameters, read from its source.
-#include "jit/source_names.hpp"
+#include "jit/compile/source_names.hpp"
 
 #include <gtest/gtest.h>
 

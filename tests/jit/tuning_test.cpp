@@ -10,8 +10,8 @@
 #include <iterator>
 #include <set>
 
+#include "jit/code/sha256.hpp"
 #include "jit/rig.hpp"
-#include "jit/sha256.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/jit/tuning.hpp"
 

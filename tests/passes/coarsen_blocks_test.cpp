@@ -24,7 +24,7 @@ void expect_same_in_pieces(int blocks, const A&... arguments) {
   for (const int pieces : {2, 4, 8, 32}) {
     passes::Tuning tuning;
     tuning.pieces = pieces;
-    ASSERT_EQ((expect_same<K>(tuning, blocks, arguments...).choices.pieces), pieces);
+    ASSERT_EQ((expect_same<K>(tuning, blocks, arguments...).choices.abi.pieces), pieces);
   }
 }
 
@@ -49,8 +49,8 @@ TEST(CoarsenBlocks, RowsBecomeATileOfRows) {
   const Passed one = coarsened<&softmax_row>({{100, 30}, {100, 30}}, 1, "coarsen_blocks");
   const Passed eight = coarsened<&softmax_row>({{100, 30}, {100, 30}}, 8, "coarsen_blocks");
   const std::string before = ir::print(*one.module), after = ir::print(*eight.module);
-  EXPECT_EQ(one.choices.pieces, 1);
-  EXPECT_EQ(eight.choices.pieces, 8);
+  EXPECT_EQ(one.choices.abi.pieces, 1);
+  EXPECT_EQ(eight.choices.abi.pieces, 8);
   EXPECT_NE(before.find("exp %"), std::string::npos);
   EXPECT_EQ(before.find("tile<8x1x32xf32>"), std::string::npos) << before;
   EXPECT_NE(after.find("tile<8x1x32xf32>"), std::string::npos) << after;
@@ -170,14 +170,14 @@ TEST(CoarsenBlocks, SumsOfAllBlocksCountEachPieceOnce) {
   const Recorded r = recorded<&count_rows>();
   for (const std::int64_t rows : {3, 8, 11}) {
     const Passed c = coarsened<&count_rows>({{rows, 4}, {4}, {rows, 4}}, 8);
-    ASSERT_EQ(c.choices.pieces, 8);
+    ASSERT_EQ(c.choices.abi.pieces, 8);
     Array<std::int32_t> y({rows, 4}), sums({4}), x({rows, 4}, 1);
     Slots slots;
     slots.add(y);
     slots.add(sums);
     slots.add(x);
     auto values = slots.values();
-    if (c.choices.launch_flags) values.push_back(0);
+    if (c.choices.abi.launch_flags) values.push_back(0);
     cpu::Program::compile(*c.module)->run({static_cast<std::uint32_t>((rows + 7) / 8), 1, 1}, values, {});
     for (const std::int32_t s : sums.data) EXPECT_EQ(s, 2 * rows);
   }
@@ -187,7 +187,7 @@ TEST(CoarsenBlocks, SumsOfAllBlocksCountEachPieceOnce) {
 
 template <auto K>
 int pieces_of(const std::vector<std::vector<std::int64_t>>& dims, std::optional<int> asked = 4) {
-  return coarsened<K>(dims, asked).choices.pieces;
+  return coarsened<K>(dims, asked).choices.abi.pieces;
 }
 
 void loop_of_block(Mut<f32, 1, 8> y, In<f32, dyn, dyn> x) {

@@ -58,7 +58,7 @@ std::unique_ptr<ir::Module> expect_same(cpu::Grid grid, const A&... arguments) {
   };
   const auto expected = run(*t.module);
   auto optimized = ir::clone(*t.module);
-  const bool launch_flags = passes::optimize(*optimized, {90, 132}).launch_flags;
+  const bool launch_flags = passes::optimize(*optimized, {90, 132}).abi.launch_flags;
   EXPECT_EQ(problems(*optimized), "");
   const auto found = run(*optimized, launch_flags);
   [&]<std::size_t... I>(std::index_sequence<I...>) {

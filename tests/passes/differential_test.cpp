@@ -116,7 +116,7 @@ void compare(cpu::Grid grid, bool aligned, const A&... arguments) {
     if (v.aligned_only && !aligned) continue;
     const auto module = ir::clone(*reference.module);
     if (v.aligned_only) claim_everything(*module);
-    const bool launch_flags = optimize_with_claims(*module, v.target, &v.tuning).launch_flags;
+    const bool launch_flags = optimize_with_claims(*module, v.target, &v.tuning).abi.launch_flags;
     ASSERT_EQ(problems(*module), "") << v.name;
     std::tuple<A...> found{arguments...};
     std::apply(
@@ -125,7 +125,7 @@ void compare(cpu::Grid grid, bool aligned, const A&... arguments) {
           (slots.add(a), ...);
           if (lang::counts_blocks(reference.params)) slots.add(static_cast<std::int32_t>(grid.x));
           if (launch_flags)
-            slots.add((std::int32_t{1} << passes::kTriggerBit) + 1);  // some tensors have a writer in flight
+            slots.add((std::int32_t{1} << calling::kTriggerBit) + 1);  // some tensors have a writer in flight
           run_module(*module, grid, slots);
         },
         found);

@@ -23,13 +23,13 @@ passes::Choices choices_of(Kernel& k, ir::Function& f) {
   tuning.overlap = passes::Overlap::WaitOnly;
   passes::Choices choices;
   passes::overlap_launches(f, kHopper, tuning, choices);
-  EXPECT_TRUE(choices.overlaps);
-  EXPECT_EQ(choices.launch_flags, !choices.early_reads.empty());
+  EXPECT_TRUE(choices.abi.programmatic_launch);
+  EXPECT_EQ(choices.abi.launch_flags, !choices.abi.early_reads.empty());
   EXPECT_EQ(problems_of(k.module), "");
   return choices;
 }
 /// The arguments that are read early.
-std::vector<int> early_reads(Kernel& k, ir::Function& f) { return choices_of(k, f).early_reads; }
+std::vector<int> early_reads(Kernel& k, ir::Function& f) { return choices_of(k, f).abi.early_reads; }
 
 Value equal(Kernel& k, Value x, Value y) {
   return k.op(Op::CmpI, {x, y}, Type::tile(Elem::I1),
@@ -235,8 +235,8 @@ TEST(EarlyReads, AChainOfLoadsWaitsForEachTensorByItself) {
   Lookup lookup;
   ir::Function& f = lookup.function();
   const passes::Choices choices = choices_of(lookup.k, f);
-  EXPECT_EQ(choices.early_reads, (std::vector<int>{0, 2, 4}));
-  EXPECT_EQ(choices.early_alone, 1) << "the number is read before the first address that depends on one";
+  EXPECT_EQ(choices.abi.early_reads, (std::vector<int>{0, 2, 4}));
+  EXPECT_EQ(choices.abi.early_alone, 1) << "the number is read before the first address that depends on one";
   EXPECT_EQ(choices.early_tiles, 0);
   for (const Operation* load : {lookup.number, lookup.row, lookup.other})
     EXPECT_EQ(waited(*load), Waited::Writers) << "which writers: the next test";
@@ -275,7 +275,7 @@ std::uint32_t goes_without_wait(std::uint32_t launch_flags) {
 
 TEST(EarlyReads, EachLoadOfAChainDependsOnTheBitOfItsTensor) {
   for (std::uint32_t word = 0; word < 8; ++word) EXPECT_EQ(goes_without_wait(word), word);
-  EXPECT_EQ(goes_without_wait(1u << passes::kTriggerBit | 2), 2u);
+  EXPECT_EQ(goes_without_wait(1u << calling::kTriggerBit | 2), 2u);
 }
 
 TEST(EarlyReads, AChainCountsTheTensorsThatAreReadBeforeTheFirstLookedUpAddress) {
@@ -289,8 +289,8 @@ TEST(EarlyReads, AChainCountsTheTensorsThatAreReadBeforeTheFirstLookedUpAddress)
   const Operation* again = k.load(lookup.x, {lookup.zero});
   ir::Function& f = *lookup.store->function();
   const passes::Choices choices = choices_of(k, f);
-  EXPECT_EQ(choices.early_reads, (std::vector<int>{8, 0, 2, 4}));
-  EXPECT_EQ(choices.early_alone, 2);
+  EXPECT_EQ(choices.abi.early_reads, (std::vector<int>{8, 0, 2, 4}));
+  EXPECT_EQ(choices.abi.early_alone, 2);
   EXPECT_EQ(count(f, Op::GdcWaitTko), 5u) << "one for each of four tensors, and one before the store";
   EXPECT_EQ(again->single("token"), lookup.other->single("token")) << "its tensor has been waited for";
   EXPECT_EQ(waited(*first), Waited::Writers);
@@ -355,7 +355,7 @@ TEST(EarlyReads, AChainThatALoopCarriesAfterTheWait) {
 }
 
 TEST(EarlyReads, WaitsFirstWhereTheBitsDoNotSuffice) {
-  for (const std::size_t tensors : {passes::kMostEarlyReads, passes::kMostEarlyReads + 1}) {
+  for (const std::size_t tensors : {calling::kMostEarlyReads, calling::kMostEarlyReads + 1}) {
     Kernel k;
     std::vector<Value> views;
     for (std::size_t i = 0; i < tensors; ++i) views.push_back(k.view(Elem::F32, {64}));
@@ -371,7 +371,7 @@ TEST(EarlyReads, WaitsFirstWhereTheBitsDoNotSuffice) {
     k.b.create(Op::Continue, {sum}, {});
     k.b = outside;
     k.keep(loop->result());
-    EXPECT_EQ(early_reads(k, k.function()).size(), tensors > passes::kTriggerBit ? 0u : tensors)
+    EXPECT_EQ(early_reads(k, k.function()).size(), tensors > calling::kTriggerBit ? 0u : tensors)
         << "bit 30 says to tell";
   }
 }
@@ -385,8 +385,8 @@ TEST(EarlyReads, OptimizeDoesSoUnlessItIsAskedNotTo) {
     tuning.early_reads = asked;
     const passes::Choices choices = optimize_with_claims(walk.k.module, kHopper, &tuning);
     EXPECT_EQ(problems_of(walk.k.module), "");
-    EXPECT_TRUE(choices.overlaps);
-    EXPECT_EQ(choices.early_reads.size(), asked ? 3u : 0u);
+    EXPECT_TRUE(choices.abi.programmatic_launch);
+    EXPECT_EQ(choices.abi.early_reads.size(), asked ? 3u : 0u);
   }
 }
 

@@ -140,7 +140,7 @@ const Operation& branch_of(const Sums& s) { return *s.loop->parent_op(); }
 TEST(EarlyTiles, TheFirstTilesOfTheLargestTensorAreLoadedBeforeTheWait) {
   Sums s;
   ASSERT_EQ(s.peel(3), 3);
-  EXPECT_EQ(s.choices.early_reads, (std::vector<int>{4, 0})) << "w comes first: bit 0 says that it has no writer";
+  EXPECT_EQ(s.choices.abi.early_reads, (std::vector<int>{4, 0})) << "w comes first: bit 0 says that it has no writer";
   const ir::Block& peeled = branch_of(s).region(0);
   std::vector<const Operation*> before;
   const Operation* wait = nullptr;
@@ -172,7 +172,7 @@ TEST(EarlyTiles, OtherLoopsAreReadEarlyAllOrNothing) {
         Odd::Unsigned, Odd::LoopInside, Odd::ReadBefore, Odd::OneTensor, Odd::MoreOfTheOther}) {
     Sums s(odd);
     EXPECT_EQ(s.peel(2), odd == Odd::None ? 2 : 0) << static_cast<int>(odd);
-    EXPECT_FALSE(s.choices.early_reads.empty()) << static_cast<int>(odd);
+    EXPECT_FALSE(s.choices.abi.early_reads.empty()) << static_cast<int>(odd);
   }
 }
 
@@ -247,7 +247,7 @@ TEST(EarlyTiles, LoopsOfAnyNumberOfIterationsComputeTheSame) {
       for (const std::int32_t low : {0, 2})
         for (const std::int32_t n : {0, 1, 2, 3, 5, 6, 9}) {
           const Numbers expected = run(plain, low, n, {}, nullptr);
-          for (const std::uint32_t flags : {0u, 1u, 2u, 3u, 5u, (1u << passes::kTriggerBit) + 1}) {
+          for (const std::uint32_t flags : {0u, 1u, 2u, 3u, 5u, (1u << calling::kTriggerBit) + 1}) {
             std::int32_t went = 0;
             EXPECT_EQ(run(peeled, low, n, flags, &went), expected) << low << " to " << n << ", flags " << flags;
             EXPECT_EQ(went == 1, (flags & 3) == 1 && n - low >= tiles)

@@ -99,7 +99,9 @@ TEST(Hints, MayBeLeftToTheAssembler) {
   Row row(4096);
   passes::Tuning tuning;
   tuning.choose_hints = false;
-  EXPECT_EQ(choose(*row.f, kHopper, tuning), (passes::Choices{.persistent_blocks = kHopper.num_sms}));
+  passes::Choices left;
+  left.abi.persistent_blocks = kHopper.num_sms;
+  EXPECT_EQ(choose(*row.f, kHopper, tuning), left);
   EXPECT_TRUE(row.f->hints.entries.empty());
   tuning.warps = 4;  // except for what is requested
   EXPECT_EQ(choose(*row.f, kHopper, tuning).warps, 4);
@@ -297,7 +299,7 @@ TEST(Hints, ProductsByAccumulatorsAThread) {
     EXPECT_EQ(found.ctas, c.ctas) << c.m << "x" << c.n;
     EXPECT_EQ(found.occupancy, c.occupancy) << c.m << "x" << c.n;
     EXPECT_EQ(found.latency, c.latency) << c.m << "x" << c.n;
-    EXPECT_EQ(found.persistent_blocks, 132 * c.occupancy / c.ctas);
+    EXPECT_EQ(found.abi.persistent_blocks, 132 * c.occupancy / c.ctas);
     EXPECT_EQ(problems_of(loop.k.module), "");
   }
   // A block that takes one tile after the other is alone, with deeper loads.

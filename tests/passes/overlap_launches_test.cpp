@@ -23,9 +23,9 @@ bool overlapped(Kernel& k, ir::Function& f, const passes::Target& target = kHopp
   passes::Choices choices;
   passes::overlap_launches(f, target, tuning, choices);
   EXPECT_EQ(problems_of(k.module), "");
-  EXPECT_EQ(choices.overlaps, k.text() != before);
-  EXPECT_FALSE(choices.launch_flags);
-  return choices.overlaps;
+  EXPECT_EQ(choices.abi.programmatic_launch, k.text() != before);
+  EXPECT_FALSE(choices.abi.launch_flags);
+  return choices.abi.programmatic_launch;
 }
 
 /// True if `op` is ordered after the wait: its token, or that of what it waits for, is the wait's.
@@ -115,8 +115,8 @@ TEST(OverlapLaunches, OptimizeWaitsAndTriggersAsRequested) {
       tuning.early_reads = early;
       const passes::Choices choices = optimize_with_claims(a.k.module, kHopper, &tuning);
       EXPECT_EQ(problems_of(a.k.module), "");
-      EXPECT_EQ(choices.overlaps, waits > 0);
-      EXPECT_EQ(choices.launch_flags, early && wanted == Overlap::WhereItPays);
+      EXPECT_EQ(choices.abi.programmatic_launch, waits > 0);
+      EXPECT_EQ(choices.abi.launch_flags, early && wanted == Overlap::WhereItPays);
       EXPECT_EQ(count(*a.f, Op::GdcWaitTko), waits);
       EXPECT_EQ(count(*a.f, Op::GdcLaunchDependentsTko), triggers);
     }
@@ -129,8 +129,8 @@ TEST(OverlapLaunches, WhetherBlocksTriggerDependsOnTheLaunchFlags) {
   passes::Choices choices;
   passes::overlap_launches(*a.f, kHopper, passes::Tuning{}, choices);
   EXPECT_EQ(problems_of(a.k.module), "");
-  EXPECT_TRUE(choices.launch_flags);
-  EXPECT_TRUE(choices.early_reads.empty()) << "its loop writes";
+  EXPECT_TRUE(choices.abi.launch_flags);
+  EXPECT_TRUE(choices.abi.early_reads.empty()) << "its loop writes";
   ASSERT_EQ(a.f->body().num_args(), arguments + 1);
   const Operation* triggers = first(*a.f, Op::GdcLaunchDependentsTko);
   ASSERT_EQ(triggers->parent_op()->op(), Op::If);
@@ -167,7 +167,7 @@ TEST(OverlapLaunches, LongBlocksWithoutALoopAlwaysTrigger) {
     const ir::Function& f = tiles(k, elements, loop);
     passes::Tuning tuning;
     tuning.early_reads = false;
-    EXPECT_TRUE(optimize_with_claims(k.module, kHopper, &tuning).overlaps) << elements;
+    EXPECT_TRUE(optimize_with_claims(k.module, kHopper, &tuning).abi.programmatic_launch) << elements;
     EXPECT_EQ(count(f, Op::GdcWaitTko), 1u) << elements;
     EXPECT_EQ(count(f, Op::GdcLaunchDependentsTko), triggers) << elements << (loop ? " in a loop" : "");
   }

@@ -67,15 +67,15 @@ Passed passed(const std::vector<std::vector<std::int64_t>>& dims, const passes::
 /// The grid of a launch of so many pieces: what the launcher makes (tests/host/launch_grid_test.cpp compares them).
 inline cpu::Grid grid_of(const passes::Choices& choices, std::uint64_t pieces,
                          const std::vector<std::uint64_t>& slots) {
-  const auto per_block = static_cast<std::uint64_t>(choices.pieces);
+  const auto per_block = static_cast<std::uint64_t>(choices.abi.pieces);
   const auto blocks = static_cast<std::uint32_t>((pieces + per_block - 1) / per_block);
-  if (!choices.grid.used) return {blocks, 1, 1};
-  const auto along = [&](const passes::GridAxis& axis) {
+  if (!choices.abi.grid.used) return {blocks, 1, 1};
+  const auto along = [&](const calling::GridAxis& axis) {
     if (axis.argument < 0) return std::uint32_t{1};
     const auto extent = static_cast<std::uint64_t>(axis.extent);
     return static_cast<std::uint32_t>((slots.at(static_cast<std::size_t>(axis.argument)) + extent - 1) / extent);
   };
-  const std::uint32_t x = along(choices.grid.x), y = along(choices.grid.y);
+  const std::uint32_t x = along(choices.abi.grid.x), y = along(choices.abi.grid.y);
   EXPECT_EQ(blocks % (x * y), 0u) << "z has what x and y leave";
   return {x, y, blocks / (x * y)};
 }
@@ -97,7 +97,7 @@ Passed expect_same(const Recorded& r, const passes::Tuning& tuning, int blocks, 
     std::tuple<A...> copies(arguments...);
     auto values = slots_of(copies);
     const cpu::Grid grid = grid_of(choices, static_cast<std::uint64_t>(blocks), values);
-    if (choices.launch_flags) values.push_back(0);
+    if (choices.abi.launch_flags) values.push_back(0);
     cpu::Program::compile(module)->run(grid, values, options);
     return copies;
   };

@@ -70,17 +70,17 @@ TEST(PersistentHints, WithoutProductsAnSmHas32Warps) {
   const std::vector<std::vector<std::int64_t>> vectors(3, {1 << 20}), rows(2, {1000, 1000});
   const passes::Choices large = chosen<&add<1024>>(vectors), small = chosen<&add<256>>(vectors);
   EXPECT_EQ(large.warps, 2);
-  EXPECT_EQ(large.persistent_blocks, 132 * 16);
+  EXPECT_EQ(large.abi.persistent_blocks, 132 * 16);
   EXPECT_EQ(small.warps, 1);
-  EXPECT_EQ(small.persistent_blocks, 132 * 32);
-  EXPECT_EQ(chosen<&row_sums<1024>>(rows).persistent_blocks, 132 * 32);
+  EXPECT_EQ(small.abi.persistent_blocks, 132 * 32);
+  EXPECT_EQ(chosen<&row_sums<1024>>(rows).abi.persistent_blocks, 132 * 32);
 }
 TEST(PersistentHints, OccupancyAndProductsDecideByThemselves) {
   const std::vector<std::vector<std::int64_t>> vectors(3, {1 << 20}), matrices(3, {1024, 1024});
-  EXPECT_EQ(chosen<&add<1024>>(vectors, "occupancy=2").persistent_blocks, 132 * 2);
-  EXPECT_EQ(chosen<&add<1024>>(vectors, "hints=0").persistent_blocks, 132) << "left to the assembler";
+  EXPECT_EQ(chosen<&add<1024>>(vectors, "occupancy=2").abi.persistent_blocks, 132 * 2);
+  EXPECT_EQ(chosen<&add<1024>>(vectors, "hints=0").abi.persistent_blocks, 132) << "left to the assembler";
   const passes::Choices c = chosen<&product>(matrices);
-  EXPECT_EQ(c.persistent_blocks, 132 * c.occupancy / c.ctas);
+  EXPECT_EQ(c.abi.persistent_blocks, 132 * c.occupancy / c.ctas);
 }
 
 /// Three blocks of two steps and a stored tile each would need 240 KiB.
@@ -88,7 +88,7 @@ TEST(PersistentHints, SharedMemoryHoldsTheBlocksOfThinProducts) {
   const std::vector<std::vector<std::int64_t>> matrices(3, {512, 512});
   const passes::Choices c = chosen<&thin>(matrices);
   EXPECT_EQ(c.occupancy, 2);
-  EXPECT_EQ(c.persistent_blocks, 264);
+  EXPECT_EQ(c.abi.persistent_blocks, 264);
 }
 
 /// Elements of 2 bytes at odd addresses pass through registers.
@@ -121,7 +121,7 @@ TEST(PersistentHints, OccupancyAndLatencyCanBeBounded) {
   const passes::Choices one = chosen<&thin>(matrices, "max_occupancy=1 max_latency=2");
   EXPECT_EQ(one.occupancy, 1);
   EXPECT_EQ(one.latency, 2);
-  EXPECT_EQ(one.persistent_blocks, 132);
+  EXPECT_EQ(one.abi.persistent_blocks, 132);
   const passes::Choices beyond = chosen<&thin>(matrices, "max_occupancy=32 max_latency=10"),
                         free = chosen<&thin>(matrices);
   EXPECT_EQ(beyond, free) << "a bound is no request";

@@ -153,15 +153,15 @@ TEST(ReduceAtomics, PiecesOfABlockAddOnce) {
       const Array<std::int32_t> low({1}, 1000), high({1}, -1000);
       const Passed p =
           expect_same<&extremes>(tuned(true, pieces), blocks, low, high, Array<std::int32_t>({n}).each(any));
-      EXPECT_EQ(p.choices.pieces, pieces);
+      EXPECT_EQ(p.choices.abi.pieces, pieces);
       EXPECT_EQ(atomics(p), 2);
       const Passed c = expect_same<&columns>(tuned(true, pieces), blocks, Array<float>({30}, 1.0f),
                                              Array<float>({blocks, 30}).each(whole));
-      EXPECT_EQ(c.choices.pieces, pieces);
+      EXPECT_EQ(c.choices.abi.pieces, pieces);
       EXPECT_EQ(atomics(c), 32);
       const Passed s = expect_same<&some_places>(tuned(true, pieces), blocks, Array<std::int32_t>({60}, 1),
                                                  Array<std::int32_t>({n / 2}).each(any));
-      EXPECT_EQ(s.choices.pieces, pieces);
+      EXPECT_EQ(s.choices.abi.pieces, pieces);
       EXPECT_EQ(atomics(s), 32 * pieces + 1);
       EXPECT_EQ(atomics(expect_same<&numbers_of_blocks>(tuned(true, pieces), blocks, Array<std::int32_t>({2}, 7))), 1);
     }
@@ -193,7 +193,7 @@ TEST(ReduceAtomics, NotBesideScans) {
 }
 
 TEST(ReduceAtomics, WithoutBeingAskedWhereManyBlocksShareAPlace) {
-  const auto pieces = [](const Passed& p) { return p.choices.pieces; };
+  const auto pieces = [](const Passed& p) { return p.choices.abi.pieces; };
   EXPECT_GT(pieces(passed<&extremes>({{1}, {1}, {1 << 26}}, {}, "", 1 << 20)), 8);
   EXPECT_EQ(pieces(passed<&extremes>({{1}, {1}, {1 << 16}}, {}, "", 1 << 10)), 1) << "few blocks";
   EXPECT_EQ(pieces(passed<&counts_blocks>({{1}, {1 << 26}}, {}, "", 1 << 20)), 1) << "the number of blocks is visible";

@@ -7,9 +7,9 @@ namespace tessera::test {
 namespace THIS_FILE {
 
 using analysis::Claim;
+using calling::GridAxes;
+using calling::GridAxis;
 using ir::Op;
-using passes::GridAxes;
-using passes::GridAxis;
 
 /// One piece a block: nothing is coarsened.
 passes::Tuning one_piece(bool grid_axes = true) {
@@ -87,9 +87,9 @@ void expect_same_with(const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     const int blocks = pieces_of(c.dims, piece);
     const Passed p = expect_same(r, one_piece(), blocks, sevens(c.dims), numbers(c.dims));
-    EXPECT_EQ(p.choices.grid.used, c.used) << testing::PrintToString(c.dims);
+    EXPECT_EQ(p.choices.abi.grid.used, c.used) << testing::PrintToString(c.dims);
     const Passed off = expect_same(r, one_piece(false), blocks, sevens(c.dims), numbers(c.dims));
-    EXPECT_FALSE(off.choices.grid.used);
+    EXPECT_FALSE(off.choices.abi.grid.used);
     if (!c.used) continue;
     EXPECT_EQ(divisions(*p.module) != 0, c.left == Divides::Yes) << ir::print(*p.module);
     EXPECT_GT(divisions(*off.module), divisions(*p.module)) << "the twin divides";
@@ -168,13 +168,13 @@ TEST(UseGridAxes, NeighboursOfPieces) {
   for (const std::vector<std::int64_t>& dims : std::vector<std::vector<std::int64_t>>{{8, 40}, {30, 29}, {1, 17}}) {
     const Passed p = expect_same<&neighbours>(one_piece(), pieces_of(dims, {4, 8}), Array<float>(dims, 5),
                                               Array<float>(dims).each(small));
-    EXPECT_TRUE(p.choices.grid.used);
+    EXPECT_TRUE(p.choices.abi.grid.used);
     EXPECT_EQ(divisions(*p.module), 0);
   }
   for (const std::vector<std::int64_t>& dims : std::vector<std::vector<std::int64_t>>{{4, 6, 40}, {5, 3, 29}}) {
     const Passed p = expect_same<&neighbours_of_three>(one_piece(), pieces_of(dims, {2, 2, 8}), Array<float>(dims, 5),
                                                        Array<float>(dims).each(small));
-    EXPECT_TRUE(p.choices.grid.used);
+    EXPECT_TRUE(p.choices.abi.grid.used);
     EXPECT_EQ(divisions(*p.module), 0);
   }
 }
@@ -205,20 +205,20 @@ TEST(UseGridAxes, TwoOutputsOfEqualShape) {
     const int blocks = pieces_of(dims, {2, 8});
     // Of the second output the checker does not know that it has as many pieces along each axis: that block divides.
     const Passed apart = expect_same<&two_outputs>(one_piece(), blocks, sevens(dims), numbers(dims), numbers(dims));
-    EXPECT_TRUE(apart.choices.grid.used);
+    EXPECT_TRUE(apart.choices.abi.grid.used);
     EXPECT_GT(divisions(*apart.module), 0);
     Recorded r = with_same_extents<&two_outputs>();
     r.contract.equal_args.push_back({1, 6});
     r.contract.equal_args.push_back({2, 7});
     r.facts = analysis::Facts::analyze(*r.trace.module, r.contract);
     const Passed same = expect_same(r, one_piece(), blocks, sevens(dims), numbers(dims), numbers(dims));
-    EXPECT_TRUE(same.choices.grid.used);
+    EXPECT_TRUE(same.choices.abi.grid.used);
     EXPECT_EQ(divisions(*same.module), 0) << "they are the same";
   }
   const std::vector<std::int64_t> dims{3, 6, 32};
   const Passed p =
       expect_same<&two_outputs_of_three>(one_piece(), pieces_of(dims, {1, 2, 8}), sevens(dims), numbers(dims));
-  EXPECT_TRUE(p.choices.grid.used);
+  EXPECT_TRUE(p.choices.abi.grid.used);
 }
 
 /// Divides its number by the pieces along the first axis itself, there and in a loop and a branch.
@@ -240,9 +240,9 @@ TEST(UseGridAxes, ABlockThatDividesItsNumberItself) {
   const auto run = [](const Recorded& r, const std::vector<std::int64_t>& piece, const Launch& of) {
     const Passed p =
         expect_same(r, one_piece(), pieces_of(of.dims, piece), sevens(of.dims), numbers(of.dims), std::int32_t{4});
-    EXPECT_TRUE(p.choices.grid.used) << testing::PrintToString(of.dims);
+    EXPECT_TRUE(p.choices.abi.grid.used) << testing::PrintToString(of.dims);
     EXPECT_EQ(divisions(*p.module), of.left) << testing::PrintToString(of.dims) << ir::print(*p.module);
-    return p.choices.grid;
+    return p.choices.abi.grid;
   };
   const Recorded two = recorded<&by_columns<4, 8>>(), three = recorded<&by_columns<2, 4, 8>>();
   const Recorded four = recorded<&by_columns<1, 2, 4, 8>>();
@@ -268,7 +268,7 @@ TEST(UseGridAxes, ABlockThatDividesTheQuotientItself) {
                        int left) {
     const Passed p = expect_same(r, one_piece(), pieces_of(dims, piece), sevens(dims), numbers(dims));
     EXPECT_EQ(divisions(*p.module), left) << ir::print(*p.module);
-    return p.choices.grid;
+    return p.choices.abi.grid;
   };
   // By the axis in the middle nothing divides where it has one piece, known as such: the first lies along y.
   EXPECT_EQ(grid(recorded<&by_two<2, 0, 1, 1024, 8>>(), {1, 1024, 8}, {3, 1000, 36}, 0),
@@ -314,7 +314,7 @@ void by_others(Mut<i32, 4, 8> y, In<i32, dyn, dyn> x, Scalar<i32> n) {
 TEST(UseGridAxes, OtherDivisionsOfTheNumberStay) {
   for (const std::int32_t n : {1, 3, 5}) {
     const Passed p = expect_same<&by_others>(one_piece(), 15, sevens({12, 40}), numbers({4, 24}), n);
-    EXPECT_TRUE(p.choices.grid.used);
+    EXPECT_TRUE(p.choices.abi.grid.used);
     EXPECT_EQ(divisions(*p.module), 4) << ir::print(*p.module);
   }
 }
@@ -328,7 +328,7 @@ void second(typename Of<E...>::Like x, typename Of<E...>::Out y) {
 }
 template <auto K>
 GridAxes grid_for(const std::vector<std::vector<std::int64_t>>& dims, const passes::Tuning& tuning = one_piece()) {
-  return passed<K>(dims, tuning).choices.grid;
+  return passed<K>(dims, tuning).choices.abi.grid;
 }
 
 TEST(UseGridAxes, TheLastAxisCountsFastest) {
@@ -374,13 +374,13 @@ TEST(UseGridAxes, BlocksThatAreNamedOrTakeSeveralPiecesAreLeftAlone) {
   passes::Tuning t = one_piece();
   t.pieces = 4;
   const Passed coarse = passed<&indexed<4, 8>>(two, t);
-  EXPECT_EQ(coarse.choices.pieces, 4);
-  EXPECT_FALSE(coarse.choices.grid.used);
+  EXPECT_EQ(coarse.choices.abi.pieces, 4);
+  EXPECT_FALSE(coarse.choices.abi.grid.used);
   t = one_piece();
   t.ctas = 2;
   const Passed cluster = passed<&indexed<4, 8>>(two, t);
   EXPECT_EQ(cluster.choices.ctas, 2);
-  EXPECT_FALSE(cluster.choices.grid.used);
+  EXPECT_FALSE(cluster.choices.abi.grid.used);
 }
 
 TEST(UseGridAxes, NoAxisIsLongerThanADeviceAllows) {
@@ -439,8 +439,8 @@ bool used_if(const Told& told) {
   work.certifier = told.certifier;
   const passes::Tuning tuning = one_piece();
   const passes::Choices c = passes::run_passes(*module, {90, 132}, &tuning, work).choices;
-  EXPECT_EQ(divisions(*module) == 0, c.grid.used);
-  return c.grid.used;
+  EXPECT_EQ(divisions(*module) == 0, c.abi.grid.used);
+  return c.abi.grid.used;
 }
 /// Certifies no claim of one kind, and all others.
 struct RejectingKind final : passes::Certifier {

@@ -47,7 +47,9 @@ TEST(WatchWrites, AnAccessGetsOneOfTheShadowBeforeItInItsChain) {
   ir::Function& f = *trace.module->functions.front();
   const std::size_t loads = count(f, ir::Op::LoadViewTko), stores = count(f, ir::Op::StoreViewTko);
   const std::size_t args = f.body().num_args();
-  EXPECT_EQ(passes::watch_writes(f, tensors_of(trace)), (std::vector<int>{4, 4}));
+  const std::vector<passes::WatchedTensor> tensors = tensors_of(trace);
+  const std::vector<calling::WatchedArgument> expected{{tensors.at(0).arg, 0, 4}, {tensors.at(1).arg, 1, 4}};
+  EXPECT_EQ(passes::watch_writes(f, tensors), expected);
   ASSERT_EQ(problems_of(*trace.module), "");
   EXPECT_EQ(f.body().num_args(), args + 2);
   EXPECT_EQ(count(f, ir::Op::LoadViewTko), 2 * loads);
@@ -111,7 +113,8 @@ TEST(WatchWrites, OtherTiledViewsAndElementsWithoutBytes) {
       k.op(ir::Op::MakeStridedView, {view}, ir::Type::strided_view(tensor, tile, step, {}, ir::PaddingValue::NaN));
   k.store(k.load(strided, {k.i32(0)})->result(0), strided, {k.i32(1)});
   ir::Function& f = k.function();
-  EXPECT_EQ(passes::watch_writes(f, std::vector<passes::WatchedTensor>{{0, "x"}}), std::vector<int>{2});
+  EXPECT_EQ(passes::watch_writes(f, std::vector<passes::WatchedTensor>{{0, "x"}}),
+            (std::vector<calling::WatchedArgument>{{0, 0, 2}}));
   EXPECT_EQ(problems_of(k.module), "");
   EXPECT_EQ(count(f, ir::Op::MakeStridedView), 2u);
   EXPECT_EQ(count(f, ir::Op::LoadViewTko), 2u);
@@ -168,7 +171,7 @@ Outcome run(const lang::Trace& trace, Form form, std::vector<Placed> tensors, st
     maps.emplace_back();
     for (const std::uint8_t w : t.written) maps.back().insert(maps.back().end(), sizeof(float), w);
     marks.emplace_back();
-    for (const std::uint8_t w : t.written) marks.back().push_back(w != 0 ? 0 : passes::kNeverWritten);
+    for (const std::uint8_t w : t.written) marks.back().push_back(w != 0 ? 0 : calling::kNeverWritten);
   }
   std::vector<cpu::Region> regions;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -92,31 +92,30 @@ std::shared_ptr<const Launchable> Rig::load(const std::string& kernel) {
   const auto bytes = FakeDriver::image(kernel);
   KernelImage image;
   image.cubin = bytes;
-  image.entry = kernel;
+  image.abi.entry = kernel;
   image.label = "kernel " + kernel;
-  image.num_args = 3;
-  image.error_record = kernel == "checked";
-  image.checks = {{"first", {"a.cpp", "", 10}}, {"second", {"b.cpp", "", 20}}};
+  image.abi.num_args = 3;
+  if (kernel == "checked") image.abi.checks = {{"first", {"a.cpp", "", 10}}, {"second", {"b.cpp", "", 20}}};
   return load_kernel(device(), image);
 }
 
 std::shared_ptr<const Launchable> Rig::load_early() {
   const auto bytes = FakeDriver::image("mix", true);
-  return load_kernel(device(), {bytes, "mix", "kernel mix", 3, false, {}, true});
+  return load_kernel(device(), {bytes, "kernel mix", {.entry = "mix", .num_args = 3, .programmatic_launch = true}});
 }
 
 std::shared_ptr<const Launchable> Rig::load_eager(std::vector<int> early_reads, bool raw_writes, int early_alone) {
   const auto bytes = FakeDriver::image("eager", true);
   KernelImage image;
   image.cubin = bytes;
-  image.entry = "eager";
+  image.abi.entry = "eager";
   image.label = "kernel eager";
-  image.num_args = 3;
-  image.programmatic_launch = true;
-  image.launch_flags = true;
-  image.early_reads = std::move(early_reads);
+  image.abi.num_args = 3;
+  image.abi.programmatic_launch = true;
+  image.abi.launch_flags = true;
+  image.abi.early_reads = std::move(early_reads);
   image.raw_writes = raw_writes;
-  image.early_alone = early_alone;
+  image.abi.early_alone = early_alone;
   return load_kernel(device(), image);
 }
 

@@ -34,7 +34,7 @@ struct CudaEarlyReads : CudaDependentLaunch {
                                 },
                                 start_eager});
   }
-  static constexpr std::uint64_t kTrigger = std::uint64_t{1} << kTriggerBit;
+  static constexpr std::uint64_t kTrigger = std::uint64_t{1} << calling::kTriggerBit;
   /// The flags of tensors without in-flight writer.
   std::vector<std::uint64_t> seen() {
     driver.run_all();
@@ -194,33 +194,33 @@ TEST_F(CudaEarlyReads, KernelsThatShareAnEntryAreNotTakenForEachOther) {
 /// Arguments, launch flags, error record, in this order, with the largest number of arguments.
 TEST_F(CudaEarlyReads, TheFlagsFollowTheArgumentsAndPrecedeTheRecord) {
   static std::vector<std::uint64_t> given;
-  driver.add_kernel("eager", {kMaxArguments + 2, [](const Call& call) { given = call.args; }});
+  driver.add_kernel("eager", {calling::kMaxArguments + 2, [](const Call& call) { given = call.args; }});
   const auto bytes = FakeDriver::image("eager", true);
   KernelImage image;
   image.cubin = bytes;
-  image.entry = image.label = "eager";
-  image.num_args = kMaxArguments;
-  image.programmatic_launch = image.launch_flags = image.error_record = true;
-  image.early_reads = {0, 1};
-  image.checks = {{"first", {"a.cpp", "", 10}}};
+  image.abi.entry = image.label = "eager";
+  image.abi.num_args = calling::kMaxArguments;
+  image.abi.programmatic_launch = image.abi.launch_flags = true;
+  image.abi.early_reads = {0, 1};
+  image.abi.checks = {{"first", {"a.cpp", "", 10}}};
   const auto kernel = load_kernel(rig.device(), image);
-  std::vector<std::uint64_t> args(kMaxArguments, 7);
+  std::vector<std::uint64_t> args(calling::kMaxArguments, 7);
   args[0] = reinterpret_cast<std::uintptr_t>(x->data()), args[1] = reinterpret_cast<std::uintptr_t>(y->data());
   const std::array<Access, 2> accesses{{{x, AccessMode::ReadWrite}, {y, AccessMode::Read}}};
   for (int i = 0; i < 2; ++i) stream.core()->submit({kernel, {}, args, accesses, "kernel", {}});
   stream.synchronize();
   ASSERT_EQ(given.size(), args.size() + 2);
   EXPECT_TRUE(std::equal(args.begin(), args.end(), given.begin()));
-  EXPECT_EQ(given[kMaxArguments] & ~kTrigger, 2u) << "x has just been written";
-  EXPECT_GT(given[kMaxArguments + 1], 4096u) << "an address";
-  image.num_args = kMaxArguments + 1;
+  EXPECT_EQ(given[calling::kMaxArguments] & ~kTrigger, 2u) << "x has just been written";
+  EXPECT_GT(given[calling::kMaxArguments + 1], 4096u) << "an address";
+  image.abi.num_args = calling::kMaxArguments + 1;
   EXPECT_THROW(load_kernel(rig.device(), image), CompileError);
 }
 
 TEST_F(CudaEarlyReads, ArgumentsThatAreNone) {
   for (const int slot : {-1, 3}) EXPECT_THROW(rig.load_eager({slot}), CompileError);
   EXPECT_NO_THROW(rig.load_eager({2}));
-  EXPECT_THROW(rig.load_eager(std::vector<int>(kMostEarlyReads + 1, 0)), CompileError);
+  EXPECT_THROW(rig.load_eager(std::vector<int>(calling::kMostEarlyReads + 1, 0)), CompileError);
   for (const int alone : {-1, 3}) EXPECT_THROW(rig.load_eager({1, 0}, false, alone), CompileError);
   EXPECT_NO_THROW(rig.load_eager({1, 0}, false, 2));
 }
@@ -246,7 +246,8 @@ TEST_F(CudaDependentLaunch, NotForCodeThatDoesNotWait) {
   const StorageRef x = rig.make(1), y = rig.make(2);
   for (const bool waits : {false, true}) {
     const auto bytes = FakeDriver::image("mix", waits);
-    const auto kernel = load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, !waits});
+    const auto kernel = load_kernel(
+        rig.device(), {bytes, "kernel mix", {.entry = "mix", .num_args = 3, .programmatic_launch = !waits}});
     for (int i = 0; i < 2; ++i) rig.mix(kernel, stream, y, x);
     EXPECT_EQ(driver.count(Fn::cuLaunchKernelEx), 0) << (waits ? "not requested" : "the code does not wait");
   }

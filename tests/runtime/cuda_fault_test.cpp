@@ -224,7 +224,7 @@ TEST(CudaImages, WhatIsNoCubinIsRejectedBeforeTheDriverSeesIt) {
   const auto rejected = [&](std::vector<std::byte> bytes) {
     const int before = rig.driver.count(Fn::cuModuleLoadDataEx);
     const std::string text = text_of([&] {
-      load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, false});
+      load_kernel(rig.device(), {bytes, "kernel mix", {.entry = "mix", .num_args = 3}});
     });
     EXPECT_EQ(rig.driver.count(Fn::cuModuleLoadDataEx), before);
     EXPECT_EQ(text.find("CompileError: kernel mix: its image is damaged and was not passed to the driver: "), 0u)
@@ -246,18 +246,18 @@ TEST(CudaImages, WhatTheDriverRejectsIsACompileErrorWithItsLog) {
   Rig rig;
   const auto bytes = FakeDriver::image("for another GPU");
   const std::string text = text_of([&] {
-    load_kernel(rig.device(), {bytes, "mix", "kernel mix", 3, false, {}, false});
+    load_kernel(rig.device(), {bytes, "kernel mix", {.entry = "mix", .num_args = 3}});
   });
   EXPECT_EQ(text.find("CompileError: kernel mix: the driver rejects its image on cuda:0: CUDA_ERROR_FAKE_209"), 0u)
       << text;
   EXPECT_NE(text.find("its log: fake log"), std::string::npos) << text;
   const auto good = FakeDriver::image("mix");
   EXPECT_NE(text_of([&] {
-              load_kernel(rig.device(), {good, "mux", "kernel mux", 3, false, {}, false});
+              load_kernel(rig.device(), {good, "kernel mux", {.entry = "mux", .num_args = 3}});
             }).find("FAKE_500"),
             std::string::npos);
   EXPECT_NE(text_of([&] {
-              load_kernel(rig.device(), {good, "mix", "kernel mix", 501, false, {}, false});
+              load_kernel(rig.device(), {good, "kernel mix", {.entry = "mix", .num_args = 501}});
             }).find("at most 500"),
             std::string::npos);
 }

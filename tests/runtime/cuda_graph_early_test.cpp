@@ -21,7 +21,7 @@ namespace {
 
 struct CudaGraphEarly : ::testing::Test {
   static inline std::vector<std::uint64_t> bits;  ///< the launch flags of "eager", as they run
-  static constexpr std::uint64_t kTrigger = std::uint64_t{1} << kTriggerBit;
+  static constexpr std::uint64_t kTrigger = std::uint64_t{1} << calling::kTriggerBit;
   Rig rig;
   FakeDriver& driver = rig.driver;
   StorageRef x = rig.make(1), y = rig.make(2), z = rig.make(3), w = rig.make(4);

@@ -37,18 +37,18 @@ struct CudaShadow : ::testing::Test {
     std::vector<unsigned char> bytes(storage.bytes() / storage.shadow_element_bytes());
     rig.backend.copy(bytes.data(), storage.shadow(), bytes.size());
     std::string text;
-    for (const unsigned char b : bytes) text += b == 0 ? 'w' : b == Storage::kNeverWritten ? '-' : '?';
+    for (const unsigned char b : bytes) text += b == 0 ? 'w' : b == calling::kNeverWritten ? '-' : '?';
     return text;
   }
-  std::shared_ptr<const Launchable> load(std::vector<WatchedArgument> arguments) {
+  std::shared_ptr<const Launchable> load(std::vector<calling::WatchedArgument> arguments) {
     rig.driver.add_kernel("watched", {2 + arguments.size(), run_watched});
     const auto bytes = FakeDriver::image("watched");
     KernelImage image;
     image.cubin = bytes;
-    image.entry = "watched";
+    image.abi.entry = "watched";
     image.label = "kernel watched";
-    image.num_args = 2;
-    image.watched = std::move(arguments);
+    image.abi.num_args = 2;
+    image.abi.watched = std::move(arguments);
     return load_kernel(rig.device(), image);
   }
   void launch(const std::shared_ptr<const Launchable>& kernel, const StorageRef& y, std::size_t y_at,
@@ -139,7 +139,7 @@ TEST_F(CudaShadow, WhatDoesNotFitIsRejected) {
   launch(wide, y, 0, x, 0);
   const auto third = load({{0, 0, 4}, {1, 2, 2}});
   EXPECT_THROW(launch(third, y, 0, x, 0), InternalError) << "there is no third access";
-  EXPECT_THROW(load(std::vector<WatchedArgument>(499)), CompileError) << "too many arguments";
+  EXPECT_THROW(load(std::vector<calling::WatchedArgument>(499)), CompileError) << "too many arguments";
 }
 
 TEST_F(CudaShadow, LivesAndDiesWithItsStorage) {

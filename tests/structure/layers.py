@@ -1,4 +1,5 @@
-"""Every #include follows the table of docs/layers.md, and CMakeLists.txt declares the same edges.
+"""Every #include follows the table of docs/layers.md, and CMakeLists.txt declares the same edges. Inside the jit includes follow
+the floors of docs/jit.md.
 
     layers.py             check the project
     layers.py --selftest  check the checker on includes that are known to be right or wrong
@@ -83,6 +84,45 @@ def check(edges):
     return problems
 
 
+def floors():
+    """The folders of src/jit from the bottom, and the floor of each public header, from the table of docs/jit.md."""
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|$", tree.read("docs/jit.md"), re.M)
+    return [name for name, _ in rows], {header: name for name, headers in rows for header in re.findall(r"`(\w+\.hpp)`", headers)}
+
+
+def floor_problem(source, include, order, headers):
+    """Why a file of the jit may not include another one, or None."""
+    def floor(path):
+        match = re.match(r"(?:src/)?jit/(\w+)/\w+\.[ch]pp$", path)
+        return match.group(1) if match else headers.get(path.split("/")[-1])
+
+    if not source.startswith(("src/jit/", "include/tessera/jit/")) or not include.startswith(("jit/", "tessera/jit/")):
+        return None
+    for path in (source, include):
+        if floor(path) not in order:
+            return f"{path} is on no floor of docs/jit.md"
+    if order.index(floor(include)) > order.index(floor(source)):
+        return f"{include} is of the floor {floor(include)}, which stands above {floor(source)}"
+    return None
+
+
+def check_floors():
+    order, headers = floors()
+    return [f"{path}:{number}: {problem}" for path in tree.files(".hpp", ".cpp") if path.startswith(("src/jit/", "include/tessera/jit/"))
+            for number, line in enumerate(tree.read(path).split("\n"), 1) if (match := re.match(r'#include "([^"]+)"', line))
+            if (problem := floor_problem(path, match.group(1), order, headers))]
+
+
+def selftest_floors():
+    order, headers = ["code", "store", "load"], {"forms.hpp": "code", "bundle.hpp": "store"}
+    wrong = [("src/jit/code/a.cpp", "jit/store/b.hpp"), ("src/jit/code/a.cpp", "tessera/jit/bundle.hpp"), ("include/tessera/jit/forms.hpp", "tessera/jit/bundle.hpp"),
+             ("src/jit/a.cpp", "jit/code/b.hpp"), ("src/jit/load/a.cpp", "tessera/jit/unlisted.hpp")]
+    right = [("src/jit/load/a.cpp", "jit/store/b.hpp"), ("src/jit/load/a.cpp", "tessera/jit/forms.hpp"), ("src/jit/code/a.cpp", "tessera/base/error.hpp"),
+             ("tests/jit/a.cpp", "jit/load/b.hpp")]
+    return ([f"accepted: {pair}" for pair in wrong if floor_problem(*pair, order, headers) is None] +
+            [f"rejected: {pair}" for pair in right if floor_problem(*pair, order, headers) is not None])
+
+
 def selftest(edges):
     wrong = [("src/runtime/a.cpp", "tessera/ir/types.hpp"), ("include/tessera/lang/a.hpp", "tessera/runtime/stream.hpp"),
              ("src/base/a.cpp", "tessera/ir/types.hpp"), ("src/lang/a.cpp", "ir/soft_float.hpp"), ("examples/a.cpp", "ir/soft_float.hpp"),
@@ -98,5 +138,5 @@ def selftest(edges):
 
 
 layers = table()
-tree.finish(selftest(layers) if "--selftest" in sys.argv else check(layers),
+tree.finish(selftest(layers) + selftest_floors() if "--selftest" in sys.argv else check(layers) + check_floors(),
             "The permitted edges are in docs/layers.md; move the code to the layer where it belongs.")

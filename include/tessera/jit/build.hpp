@@ -2,11 +2,10 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "tessera/analysis/launch_contract.hpp"
+#include "tessera/ir/operation.hpp"
 #include "tessera/jit/cubin.hpp"
-#include "tessera/jit/kernel.hpp"
-#include "tessera/passes/lower_checks.hpp"
 #include "tessera/passes/optimize.hpp"
 #include "tessera/passes/target.hpp"
 
@@ -15,11 +14,7 @@ namespace tessera::jit {
 /// A kernel ready to be loaded on the GPU that it was built for.
 struct Build {
   Cubin cubin;
-  std::string entry;  ///< symbol in the cubin
-  int num_args = 0;   ///< without the launch flags (choices.launch_flags) and the error record's address after them
-  /// If there are any, the entry has one more argument: the address of the error record.
-  std::vector<passes::LoweredCheck> checks;
-  passes::Choices choices;
+  passes::Choices choices;   ///< with the ABI by which it is launched
   Form form = Form::Chosen;  ///< a fallback one if the assembler rejected what was chosen
 };
 
@@ -27,9 +22,9 @@ struct Build {
 /// member of its generation (it only affects the grid of persistent kernels).
 passes::Target target_for(int sm);
 
-/// Compiles the module's only entry as a launch with the obligations `held` would. Throws as make_cubin does if the
-/// assembler rejects every form.
-Build build(const ir::Module& module, const LaunchContract& contract, std::uint64_t held, const passes::Target& target,
-            const std::string& label);
+/// Compiles the module's only entry as a launch with the obligations `predicates` would. Throws as make_cubin does if
+/// the assembler rejects every form.
+Build build(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t predicates,
+            const passes::Target& target, const std::string& label);
 
 }  // namespace tessera::jit

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/codegen/tileiras/tileiras.hpp"
 #include "tessera/ir/operation.hpp"
+#include "tessera/jit/assembler.hpp"
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/disk_cache.hpp"
 
@@ -50,10 +50,6 @@ Cubin make_cubin(std::span<const std::byte> bytecode, const std::string& gpu, co
 /// The disk cache's name for the cubin of this bytecode (as make_cubin is given it) from the assembler that make_cubin
 /// would use; empty if there is none.
 std::optional<CacheKey> cubin_key(std::span<const std::byte> bytecode, const std::string& gpu, int opt_level = 3);
-
-/// The assembler for `gpu`, looked for once per process and environment while there is none. `why` as in
-/// tileiras::locate_assembler.
-std::optional<tileiras::Assembler> assembler_for(const std::string& gpu, std::string* why = nullptr);
 
 /// The bytecode that an assembler of at most version `newest` is given: claims that it does not know are left out.
 /// Throws CompileError, with the user's line, if the module needs more than that.

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "tessera/analysis/launch_contract.hpp"
 #include "tessera/ir/operation.hpp"
+#include "tessera/jit/code.hpp"
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/compile.hpp"
 #include "tessera/passes/optimize.hpp"
@@ -27,18 +27,6 @@ using analysis::TensorContract;
 
 struct Prepared;
 
-/// What one launch runs.
-struct Code {
-  std::shared_ptr<const runtime::Launchable> work;
-  /// Blocks that fill the device once: the grid of a persistent kernel.
-  std::uint64_t persistent_blocks = 1;
-  std::uint64_t pieces = 1;                ///< neighbouring pieces per block
-  passes::GridAxes grid;                   ///< of the launch (passes::Choices)
-  std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
-  Form form = Form::Chosen;                ///< a fallback one if the assembler rejected what was chosen
-  std::uint64_t held = 0;                  ///< the obligations that it was made for; launches may fulfil more
-};
-
 /// One recording. Safe to use from any thread.
 class Kernel {
  public:
@@ -53,10 +41,10 @@ class Kernel {
   /// combination of device and obligations is new, in a fallback form where the assembler rejects the chosen one;
   /// throws CompileError. The code lives as long as the kernel.
   const Code& code(Device device, std::span<const std::uint64_t> slots) {
-    const std::uint64_t held = evaluate(slots);
-    const Compiled* last = last_.load(std::memory_order_acquire);
-    if (last && last->device == &device.backend() && last->held == held) [[likely]] { return last->code; }
-    return find_or_compile(device, held);
+    const std::uint64_t predicates = evaluate(slots);
+    const Specialization* last = last_.load(std::memory_order_acquire);
+    if (last && last->device == &device.backend() && last->predicates == predicates) [[likely]] { return last->code; }
+    return find_or_compile(device, predicates);
   }
 
   /// Compiles as code() does and reports about the result.
@@ -72,30 +60,30 @@ class Kernel {
   const ir::Module& module() const noexcept { return *module_; }
 
  private:
-  struct Compiled {
+  struct Specialization {
     runtime::Backend* device;
-    std::uint64_t held;
+    std::uint64_t predicates;
     Code code;
-    const Compiled* next;
+    const Specialization* next;
   };
   struct Analysis;
-  const Code& find_or_compile(Device device, std::uint64_t held);
-  std::uint64_t common_part(std::uint64_t held) const noexcept;
-  const Compiled* find(const runtime::Backend& device, std::uint64_t held) const noexcept;
-  const Compiled* find_general(const runtime::Backend& device, std::uint64_t held) const noexcept;
-  const Compiled* compile(Device device, std::uint64_t held);
-  Code make_code(Device device, std::uint64_t& held) const;
-  std::optional<Code> bundled(Device device, std::uint64_t held, const passes::Target& target,
-                              const passes::Tuning* hints) const;
-  const passes::Tuning* tuning(std::uint64_t held, const Device* device, const passes::Target& target) const;
-  Prepared prepared(std::uint64_t held, const passes::Target& target, const passes::Tuning* tuning, Form form) const;
-  CodeReport describe(const Prepared& prepared, std::uint64_t held, const Device* device) const;
+  const Code& find_or_compile(Device device, std::uint64_t predicates);
+  std::uint64_t common_part(std::uint64_t predicates) const noexcept;
+  const Specialization* find(const runtime::Backend& device, std::uint64_t predicates) const noexcept;
+  const Specialization* find_general(const runtime::Backend& device, std::uint64_t predicates) const noexcept;
+  const Specialization* compile(Device device, std::uint64_t predicates);
+  Code make_code(Device device, std::uint64_t& predicates) const;
+  Code code_for_cpu(Device device, const passes::Target& target, std::uint64_t predicates) const;
+  const passes::Tuning* tuning(std::uint64_t predicates, const Device* device, const passes::Target& target) const;
+  Prepared prepared(std::uint64_t predicates, const passes::Target& target, const passes::Tuning* tuning,
+                    Form form) const;
+  CodeReport describe(const Prepared& prepared, std::uint64_t predicates, const Device* device) const;
 
   std::unique_ptr<const ir::Module> module_;
   std::unique_ptr<Analysis> analysis_;  ///< null in checked mode
   CompileOptions options_;
-  std::atomic<const Compiled*> compiled_{nullptr};  ///< a list that only grows
-  std::atomic<const Compiled*> last_{nullptr};      ///< what the last launch used
+  std::atomic<const Specialization*> specializations_{nullptr};  ///< a list that only grows
+  std::atomic<const Specialization*> last_{nullptr};             ///< what the last launch used
 };
 
 }  // namespace tessera::jit

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/host/collecting.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/runtime/cuda.hpp"
 #include "tessera/tessera.hpp"
 
@@ -67,15 +68,14 @@ struct Target {
   bool clusters = true;  ///< a tile may be computed by two SMs (sm_90 to sm_110)
   bool overlaps = true;  ///< kernels may start before those before them have ended (sm_90 and newer)
 };
-inline constexpr int kFirstOverlaps = 90;  // PTX ISA, griddepcontrol: requires sm_90
-inline bool has_clusters(int sm) { return sm >= 90 && sm < 120; }
+inline bool has_clusters(int sm) { return machine::machine_of(sm).clusters; }
 inline Target target_of(const Device& device) {
   if (device.kind() != DeviceKind::Cuda) {
     const CollectedGpu gpu = collected_gpu();
-    return {gpu.sm > 0, gpu.num_sms, gpu.sm == 0 || has_clusters(gpu.sm), gpu.sm >= kFirstOverlaps};
+    return {gpu.sm > 0, gpu.num_sms, gpu.sm == 0 || has_clusters(gpu.sm), gpu.sm >= machine::kDependentLaunch};
   }
   const runtime::cuda::DeviceInfo& info = runtime::cuda::device_info(device);
-  return {true, info.num_sms, has_clusters(info.sm()), info.sm() >= kFirstOverlaps};
+  return {true, info.num_sms, has_clusters(info.sm()), info.sm() >= machine::kDependentLaunch};
 }
 
 /// A configuration chosen by its number instead of by the heuristics. A tuner sets it.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tessera/kernels/common.hpp"
+#include "tessera/machine/measured.hpp"
 
 namespace tessera::kernels {
 
@@ -50,7 +51,7 @@ enum class EpilogueWork : std::uint8_t { None, Computes, LoadsTile };
 /// What multiplies, which decides the table of tiles. TensorCores: elements of 8 and 16 bits. Tf32: tensor cores as
 /// well, but every element is rounded in registers before it is multiplied. Fp32: f32 by f32, which has no tensor core.
 /// Fp64: f64.
-enum class Multiplier : std::uint8_t { TensorCores, Tf32, Fp32, Fp64 };
+using machine::Multiplier;
 template <class M>
 consteval Multiplier multiplier_of() {
   if (std::is_same_v<M, tf32>) return Multiplier::Tf32;
@@ -128,80 +129,64 @@ ProductSize product_size(const A& a, const B& b, std::int64_t batch = 1, Epilogu
 /// each part, so that sums are transposed; then rows may be divided finely.
 enum class Operands { InOrder, Swapped };
 
-/// The time of a wave of tiles, in nanoseconds.
-struct WaveTime {
-  double step = 0;  ///< for each 128 bytes of k
-  double edge = 0;  ///< what does not overlap with other waves: the first loads, the epilogue, the stores
-  /// The edge of each wave behind the first; 0: as the first. Where a block has one tile, the block behind it on an SM
-  /// begins when all is stored; the times of single waves do not show that.
-  double next = 0;
-
-  double edges(std::int64_t waves) const { return edge + static_cast<double>(waves - 1) * (next > 0 ? next : edge); }
-};
 /// One configuration.
 struct GemmTile {
   int m, n;         ///< extents of the output tile, in elements
   int k_bytes;      ///< bytes of a step along k
   bool persistent;  ///< persistent tile scheduling: a block computes several tiles
-  WaveTime plain = {};
-  /// Where the epilogue loads a tile (EpilogueWork::LoadsTile). Large tiles take much longer then: what is loaded waits
-  /// in shared memory, which leaves fewer stages for the operands. Measured for bf16, used for all element types.
-  WaveTime with_tile = {};
-  int wave = 2;  ///< tiles of a wave per two SMs
+  int wave = 2;     ///< tiles of a wave per two SMs
   Operands order = Operands::InOrder;
 };
-/// For tiles that were not timed with such epilogues, so that they are never chosen for them.
-inline constexpr WaveTime kNotTimed{1e9, 0};
-/// How the times were measured: bench/notes/matrix_products.md.
+/// machine/h200.def has the times of each, in the same order.
 inline constexpr GemmTile kGemmTiles[] = {
-    {64, 64, 256, false},                                 // CPU, small
-    {256, 256, 1024, true},                               // CPU, large
-    {64, 128, 128, false, {250, 800, 1700}, {350, 0}},    // 1024 cubed
-    {128, 128, 128, true, {345, 500}, {330, 4000}},       // the usual choice if the last wave is full
-    {256, 128, 128, true, {650, 2500}, {1290, 4000}},     // few tiles per block, long k
-    {256, 256, 128, true, {640, 2700}, {1020, 5000}, 1},  // from 4096: two CTAs per tile
+    {64, 64, 256, false},      // CPU, small
+    {256, 256, 1024, true},    // CPU, large
+    {64, 128, 128, false},     // 1024 cubed
+    {128, 128, 128, true},     // the usual choice if the last wave is full
+    {256, 128, 128, true},     // few tiles per block, long k
+    {256, 256, 128, true, 1},  // from 4096: two CTAs per tile
     // From here: pieces made of sub-tiles, for shapes that leave the last wave empty.
-    {128, 192, 128, true, {488, 1800}, {630, 5000}},
-    {128, 160, 128, true, {460, 1100}, {520, 5000}},            // 512 x 5120 x 8192: 128 tiles
-    {128, 320, 128, true, {785, 3300}, {880, 11000}},           // 5120 cubed: 640 tiles
-    {256, 192, 128, false, {560, 1500, 4300}, {520, 5500}, 1},  // ragged columns
-    {128, 80, 128, false, {285, 1400, 2400}, {300, 1400}},      // 512 x 2560 x 4096: 128 tiles
-    {128, 96, 128, false, {290, 1500, 2100}, {840, 0}},         // 256 x 6144 x 2560: 128 tiles
-    {256, 288, 128, true, {750, 3500}, {1340, 5000}, 1},        // mostly ragged: 4104 x 4088 x 4120 in four waves
-    {160, 128, 128, false, {440, 800, 2800}, {575, 0}, 2, Operands::Swapped},  // 1536 cubed: 120 tiles
-    {192, 128, 128, false, {480, 3000}, kNotTimed, 2, Operands::Swapped},      // 192 x 12288 x 4096: 96 tiles
-    {208, 128, 128, false, {555, 3000}, kNotTimed, 2, Operands::Swapped},      // 770 x 7936 x 5136: 248 tiles
-    {128, 256, 128, true, {652, 2100}, kNotTimed},                             // 976 x 3520 x 2160: 112 tiles
-    {64, 64, 128, false, {205, 800, 1700}, kNotTimed},                         // 432 x 264 x 2856: 35 tiles
+    {128, 192, 128, true},
+    {128, 160, 128, true},                         // 512 x 5120 x 8192: 128 tiles
+    {128, 320, 128, true},                         // 5120 cubed: 640 tiles
+    {256, 192, 128, false, 1},                     // ragged columns
+    {128, 80, 128, false},                         // 512 x 2560 x 4096: 128 tiles
+    {128, 96, 128, false},                         // 256 x 6144 x 2560: 128 tiles
+    {256, 288, 128, true, 1},                      // mostly ragged: 4104 x 4088 x 4120 in four waves
+    {160, 128, 128, false, 2, Operands::Swapped},  // 1536 cubed: 120 tiles
+    {192, 128, 128, false, 2, Operands::Swapped},  // 192 x 12288 x 4096: 96 tiles
+    {208, 128, 128, false, 2, Operands::Swapped},  // 770 x 7936 x 5136: 248 tiles
+    {128, 256, 128, true},                         // 976 x 3520 x 2160: 112 tiles
+    {64, 64, 128, false},                          // 432 x 264 x 2856: 35 tiles
 };
-/// tf32. None is persistent: 256 x 128 and batches of 256 x 256 spill then. Measured at six shapes.
+/// tf32. None is persistent: 256 x 128 and batches of 256 x 256 spill then.
 inline constexpr GemmTile kTf32Tiles[] = {
-    {64, 64, 256, false},                              // CPU, small
-    {256, 256, 1024, true},                            // CPU, large
-    {64, 128, 128, false, {630, 800, 1700}},           //
-    {128, 128, 128, false, {850, 500, 2000}},          // about one wave
-    {64, 64, 128, false, {380, 800, 1700}},            // few tiles
-    {256, 256, 128, false, {900, 2700, 4000}, {}, 1},  // many
+    {64, 64, 256, false},       // CPU, small
+    {256, 256, 1024, true},     // CPU, large
+    {64, 128, 128, false},      //
+    {128, 128, 128, false},     // about one wave
+    {64, 64, 128, false},       // few tiles
+    {256, 256, 128, false, 1},  // many
 };
 /// f32 by f32. Every product of a slice of k is added to the sums by instructions of its own, so that 20 to 30 TFLOP/s
 /// are reached in any tile that does not spill (bench/notes/matrix_products.md).
 inline constexpr GemmTile kFp32Tiles[] = {
-    {64, 64, 256, false},                 // CPU, small
-    {256, 256, 1024, true},               // CPU, large
-    {64, 128, 64, false, {2500, 5000}},   //
-    {128, 128, 32, false, {4630, 4500}},  // from one wave on
-    {128, 64, 128, false, {2750, 9900}},  //
-    {64, 32, 128, false, {820, 2650}},    // where few tiles are needed
+    {64, 64, 256, false},    // CPU, small
+    {256, 256, 1024, true},  // CPU, large
+    {64, 128, 64, false},    //
+    {128, 128, 32, false},   // from one wave on
+    {128, 64, 128, false},   //
+    {64, 32, 128, false},    // where few tiles are needed
 };
 /// f64: 27 to 30 TFLOP/s in any of these tiles, by the instruction of 8 x 8 x 4 that the assembler makes, which has
 /// half the rate of the larger ones.
 inline constexpr GemmTile kFp64Tiles[] = {
-    {64, 64, 256, false},                 // CPU, small
-    {256, 256, 1024, true},               // CPU, large
-    {64, 64, 128, false, {632, 100}},     // nearly everywhere
-    {128, 128, 64, false, {2310, 2480}},  //
-    {64, 128, 128, false, {1205, 340}},   //
-    {64, 32, 128, false, {362, 1000}},    // where few tiles are needed
+    {64, 64, 256, false},    // CPU, small
+    {256, 256, 1024, true},  // CPU, large
+    {64, 64, 128, false},    // nearly everywhere
+    {128, 128, 64, false},   //
+    {64, 128, 128, false},   //
+    {64, 32, 128, false},    // where few tiles are needed
 };
 /// Row `row` of the table for what multiplies.
 constexpr const GemmTile& gemm_tile(Multiplier by, int row) {
@@ -265,54 +250,52 @@ inline bool is_timed(const GemmTile& t, const ProductSize& size) {
   return t.order == Operands::InOrder || size.epilogue == EpilogueWork::None;
 }
 
-// The model's constants, of one H200. They were fitted together with kGemmTiles to the products in
-// tests/kernels/programs/matmul_plan_test.cpp, which checks that the estimate is within 12 % of each (bf16, bursts of
-// 12 ms); kSmall8BitStep to 2048 cubed of f8e4m3.
+// What the model takes from measurements is in machine/h200.def (machine::Measured). These were fitted together with it
+// to the products in tests/kernels/programs/matmul_plan_test.cpp, which checks that the estimate is within 12 % of each
+// (bf16, bursts of 12 ms); kSmall8BitStep to 2048 cubed of f8e4m3.
 
-inline constexpr double kLaunch = 1500;  ///< nanoseconds before the first load and after the last store
 /// The factor of a step for 8-bit elements in small tiles: their products take half the time, but loads become the
 /// bound.
 inline constexpr double kSmall8BitStep = 1.05;
-/// Nanoseconds of an SM for the request of a line of 128 bytes.
-inline constexpr double kRequest = 1.15;
 /// Requests for each 128 bytes of a row. L2 is read in sectors of 32 bytes, and halves of lines cost no more than
 /// lines; rows that start within a sector need one more sector of another line. Fitted to the 36 products of
 /// 2026-11-28 in bench/notes/matrix_products.md.
 inline double requests_of(RowStarts starts) {
   return starts == RowStarts::At64 ? 1 : starts == RowStarts::At32 ? 1.4 : 2;
 }
-/// Nanoseconds of an SM for each element of an operand that no tensor copy can load. Between 0.3 (rows along k) and 1.3
-/// (rows along n) were measured.
-inline constexpr double kElementLoad = 0.6;
-/// Nanoseconds for one more launch that copies an operand, and the bytes that it reads and writes in a nanosecond.
-inline constexpr double kCopyLaunch = 2500, kCopyRate = 1500;
-/// Bytes per nanosecond at which operands are read from memory, and the share of that time that computing does not
-/// hide.
-inline constexpr double kMemory = 4200, kMemorySeen = 0.1;
+/// The share of the time of reading operands from memory that computing does not hide.
+inline constexpr double kMemorySeen = 0.1;
 /// Where memory is the bound: the share of the time of all requests to L2 that reading does not hide. Every tile reads
 /// its rows of a again (96 x 151936 x 4096).
 inline constexpr double kRequestsSeen = 0.2;
 
-/// Estimated nanoseconds of a product in this tile on a GPU: whole waves of tiles, and the parts that do not overlap.
-/// `parts`: split-K partials per tile; adding them is not included (parts_time()).
-inline double gemm_time(const GemmTile& t, const ProductSize& size, const Target& target, std::int64_t parts = 1) {
+/// Estimated nanoseconds of a product in the tile of this row of its table on a GPU: whole waves of tiles, and the
+/// parts that do not overlap. `parts`: split-K partials per tile; adding them is not included (parts_time()). `slower`:
+/// the factor of a step where blocks share an SM.
+inline double gemm_time(int row, const ProductSize& size, const Target& target, std::int64_t parts = 1,
+                        double slower = 1) {
+  const GemmTile& t = gemm_tile(size.by, row);
+  const machine::Measured& m = machine::measured();
+  const machine::TileTimes& times = m.tiles[size.by][static_cast<std::size_t>(row)];
   const std::int64_t tiles =
       ceil_div(size.m, std::int64_t{t.m}) * ceil_div(size.n, std::int64_t{t.n}) * parts * size.batch;
   const std::int64_t waves = ceil_div(2 * tiles, std::int64_t{t.wave} * target.num_sms);
-  const WaveTime& time =
-      size.epilogue == EpilogueWork::LoadsTile && parts == 1 ? t.with_tile : t.plain;  // partials have no epilogue
-  const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? kSmall8BitStep * time.step : time.step;
+  const machine::WaveTime& time =  // partials have no epilogue
+      size.epilogue == EpilogueWork::LoadsTile && parts == 1 ? times.with_tile : times.plain;
+  const double of_step = time.step * slower;
+  const double step = size.element_bytes == 1 && t.m * t.n <= 128 * 128 ? kSmall8BitStep * of_step : of_step;
   const double requests = t.m * requests_of(size.a) + t.n * requests_of(size.b);
   const std::int64_t in_place = (size.a == RowStarts::Anywhere ? std::min<std::int64_t>(t.m, size.m) : 0) +
                                 (size.b == RowStarts::Anywhere ? std::min<std::int64_t>(t.n, size.n) : 0);
   const double elements = static_cast<double>(in_place) * 128 / size.element_bytes;
-  const double loads = (requests * kRequest + elements * kElementLoad) * t.wave / 2;
+  const double loads = (requests * m.request + elements * m.element_load) * t.wave / 2;
   const auto steps = static_cast<double>(ceil_div(size.steps(), parts));
-  const double memory = static_cast<double>(size.batch * (size.m + size.n) * size.k * size.element_bytes) / kMemory;
+  const double memory =
+      static_cast<double>(size.batch * (size.m + size.n) * size.k * size.element_bytes) / m.operand_rate;
   const double computing = static_cast<double>(waves) * steps * std::max(step, loads) + time.edges(waves);
   const double requesting = static_cast<double>(tiles) * static_cast<double>(size.steps()) /
-                            static_cast<double>(parts) * requests * kRequest / target.num_sms;
-  return std::max(computing + kMemorySeen * memory, memory + kRequestsSeen * requesting) + kLaunch;
+                            static_cast<double>(parts) * requests * m.request / target.num_sms;
+  return std::max(computing + kMemorySeen * memory, memory + kRequestsSeen * requesting) + m.launch;
 }
 
 /// The number of a row of kGemmTiles, one of the first `rows`: on a GPU the one with the least gemm_time(), but for the
@@ -330,7 +313,7 @@ inline int gemm_heuristic(const ProductSize& size, const Target& target, int row
   constexpr double kOverlaps = 0.97;
   const auto time = [&](int row) {
     const GemmTile& t = gemm_tile(size.by, row);
-    return fits(t, size, target) && is_timed(t, size) ? gemm_time(t, size, target)
+    return fits(t, size, target) && is_timed(t, size) ? gemm_time(row, size, target)
                                                       : std::numeric_limits<double>::infinity();
   };
   const auto cost = [&](int row) {
@@ -353,18 +336,17 @@ inline int gemm_heuristic(const ProductSize& size, const Target& target) {
 
 /// Estimated nanoseconds of copying the operands whose rows start anywhere.
 inline double copy_time(const ProductSize& size) {
+  const machine::Measured& m = machine::measured();
   double time = 0;
   for (const auto& [starts, rows] : {std::pair(size.a, size.m), std::pair(size.b, size.n)})
     if (starts == RowStarts::Anywhere)
-      time += kCopyLaunch + 2 * static_cast<double>(size.batch * rows * size.k * size.element_bytes) / kCopyRate;
+      time += m.copy_launch + 2 * static_cast<double>(size.batch * rows * size.k * size.element_bytes) / m.copy_rate;
   return time;
 }
 /// True if the product is faster with copies of the operands whose rows start anywhere.
 inline bool copies_pay(const ProductSize& size, const Target& target) {
   if (!target.gpu || size.copied()) return false;
-  const auto time = [&](const ProductSize& s) {
-    return gemm_time(gemm_tile(s.by, gemm_heuristic(s, target)), s, target);
-  };
+  const auto time = [&](const ProductSize& s) { return gemm_time(gemm_heuristic(s, target), s, target); };
   return time(size.of_copies()) + copy_time(size) < time(size);
 }
 /// True if a product needs such copies in this row of the table, because its tile would spill, or if they pay.

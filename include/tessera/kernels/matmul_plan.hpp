@@ -14,23 +14,22 @@ struct SplitPlan {
   int row;
   std::int64_t parts;
 };
-/// Estimated nanoseconds for adding the partials: 2000 for one more launch, and `parts` f32 values per element of the
-/// result that are written and read: in L2 at about 7 TB/s while they take half of it, else in memory (one H200; fitted
-/// with the constants of gemm_table.hpp).
+/// Estimated nanoseconds for adding the partials: one more launch, and `parts` f32 values per element of the result
+/// that are written and read, in L2 while they take half of it, else in memory.
 inline double parts_time(std::int64_t parts, std::int64_t elements) {
-  constexpr double kInL2 = 25e6, kL2 = 7000;
+  const machine::Measured& m = machine::measured();
   const double bytes = 4 * static_cast<double>(parts) * static_cast<double>(elements);
-  return 2000 + 2 * bytes / (bytes <= kInL2 ? kL2 : kMemory);
+  return m.next_launch + 2 * bytes / (bytes <= m.l2_bytes ? m.l2_rate : m.operand_rate);
 }
 /// Partials of 128 x 128 have one tile per block. In launches of more than one wave two blocks share an SM, each with
 /// half of the loads in flight (docs/compiler/choose_hints.md): a step takes longer by this factor.
 inline constexpr double kSharedStep = 1.12;
 /// Estimated nanoseconds of a split-K product, adding the partials included.
 inline double split_time(SplitPlan p, const ProductSize& size, const Target& target) {
-  GemmTile tile = gemm_tile(size.by, p.row);
+  const GemmTile& tile = gemm_tile(size.by, p.row);
   const std::int64_t tiles = ceil_div(size.m, std::int64_t{tile.m}) * ceil_div(size.n, std::int64_t{tile.n}) * p.parts;
-  if (p.row == kSplitRows[0] && tiles > target.num_sms) tile.plain.step *= kSharedStep;
-  return gemm_time(tile, size, target, p.parts) + parts_time(p.parts, size.m * size.n);
+  const double slower = p.row == kSplitRows[0] && tiles > target.num_sms ? kSharedStep : 1;
+  return gemm_time(p.row, size, target, p.parts, slower) + parts_time(p.parts, size.m * size.n);
 }
 /// The fastest split, with partials of at least 8 steps along k. On a GPU, parts is 1 if there is none.
 inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) {
@@ -68,9 +67,9 @@ inline double stream_time(const ProductSize& size, const Target& target) {
   ProductSize part = size;
   part.m = t.m;
   part.n = std::int64_t{t.n} * s.whole;
-  const double whole = gemm_time(t, part, target);
+  const double whole = gemm_time(kStreamRow, part, target);
   part.n = std::int64_t{t.n} * s.rest;
-  return whole + gemm_time(t, part, target, s.share) + parts_time(s.share, part.m * part.n);
+  return whole + gemm_time(kStreamRow, part, target, s.share) + parts_time(s.share, part.m * part.n);
 }
 
 /// Whole: each tile at once (gemm). SplitK: each tile in partials. StreamK: tiles of the last wave in partials.
@@ -85,7 +84,7 @@ struct MatmulPlan {
 inline MatmulPlan matmul_heuristic(const ProductSize& size, const Target& target) {
   const int row = gemm_heuristic(size, target);
   if (!target.gpu) return {MatmulWay::Whole, row};
-  MatmulPlan plan{MatmulWay::Whole, row, 1, gemm_time(gemm_tile(size.by, row), size, target)};
+  MatmulPlan plan{MatmulWay::Whole, row, 1, gemm_time(row, size, target)};
   // Other ways than Whole must promise a gain above the error of the estimate, which is larger for stream-K's three
   // kernels.
   const SplitPlan split = split_heuristic(size, target);

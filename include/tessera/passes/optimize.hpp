@@ -1,10 +1,9 @@
 // Runs the passes on a module as one call, and defines what tuning can override and what the passes report.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
+#include "tessera/abi/kernel_abi.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/passes/target.hpp"
 
@@ -63,27 +62,7 @@ struct Tuning {
   bool operator==(const Tuning&) const = default;
 };
 
-/// The launch flags are an argument with what is known only at the launch: an i32 that is never negative. Bit n: the
-/// n-th tensor of Choices::early_reads has no in-flight writer. Bit kTriggerBit: the kernel shall trigger its
-/// dependents (see Overlap), because the next kernel of the stream is expected to gain from an early launch.
-/// tessera/runtime/cuda.hpp has the same numbers for the launcher; src/jit/cuda_work.cpp asserts that they are equal.
-inline constexpr int kTriggerBit = 30;
-inline constexpr std::size_t kMostEarlyReads = kTriggerBit;  ///< the bits below kTriggerBit
-
 inline constexpr int kMostEarlyTiles = 8;  ///< of Tuning::early_tiles
-
-/// An axis of a launch's grid: ceil(n / extent) blocks, where n is the number of an entry argument.
-struct GridAxis {
-  int argument = -1;  ///< -1: one block
-  std::int64_t extent = 1;
-  bool operator==(const GridAxis&) const = default;
-};
-/// A grid whose blocks lie along x, y and z; z has what x and y leave. Not `used`: all lie along x.
-struct GridAxes {
-  bool used = false;
-  GridAxis x, y;
-  bool operator==(const GridAxes&) const = default;
-};
 
 /// What was decided for a kernel.
 struct Choices {
@@ -92,25 +71,11 @@ struct Choices {
   int occupancy = 0;              ///< CTAs per SM to compile for; 0: left to the assembler
   int latency = 0;                ///< of the loads that feed products; 0: left to the assembler
   bool limits_registers = false;  ///< the occupancy limits registers, so that more warps are resident
-  /// Neighbouring pieces per block (coarsen_blocks): block n takes those from n * pieces on.
-  int pieces = 1;
-  /// The grid (use_grid_axes): blocks are counted along x first, then y, then z.
-  GridAxes grid = {};
-  /// Tile blocks that fill the device once: the grid of persistent kernels. At least 1.
-  int persistent_blocks = 1;
-  /// The kernel waits itself for what precedes it in the stream, so it may be launched with PDL.
-  bool overlaps = false;
-  /// The entry has one more argument, the launch flags.
-  bool launch_flags = false;
-  /// Entry arguments, each the address of a tensor. If the launch flags have the bits of all of them, the entry reads
-  /// these tensors before it waits; one that looks addresses up reads each tensor before it waits if those read up to
-  /// it have their bits. At most kMostEarlyReads; empty without launch flags.
-  std::vector<int> early_reads = {};
-  /// The entry reads the first so many of them before it waits if it finds their bits set, whatever the others' bits.
-  /// 0: none, the rule above alone.
-  int early_alone = 0;
-  /// Of the tensor early_reads[0] the tiles of so many iterations of a loop are read like that. 0: no loop is peeled.
+  /// So many iterations of a loop read their tiles of the tensor abi.early_reads[0] early. 0: no loop is peeled.
   int early_tiles = 0;
+  /// What the launch has to know. Passes leave the entry's name and number of arguments to who makes code of the
+  /// module.
+  calling::KernelAbi abi = {};
   bool operator==(const Choices&) const = default;
 };
 

@@ -64,13 +64,13 @@ bool prefetch_loads(ir::Function&, bool wide = false);
 bool prefetch_where_it_pays(ir::Function&, const Tuning&);
 
 /// Gives a block several neighbouring pieces where they are small and `many_pieces` says that there are many, or as
-/// Tuning::pieces asks; sets Choices::pieces. `contract` null: the grid is not known, and nothing is done. Throws
+/// Tuning::pieces asks; sets KernelAbi::pieces. `contract` null: the grid is not known, and nothing is done. Throws
 /// CompileError if Tuning::pieces is out of range.
 void coarsen_blocks(ir::Function&, const analysis::LaunchContract* contract, bool many_pieces, const Tuning&, Choices&);
 
 /// Numbers the pieces by a grid of several axes where a block would divide its number by the pieces along an axis; sets
-/// Choices::grid. `fits`: ClaimKind::GridFits holds; `contract` null: the grid is not known, and nothing is done. Runs
-/// after all passes that reason about the block's number. True if anything changed.
+/// KernelAbi::grid. `fits`: ClaimKind::GridFits holds; `contract` null: the grid is not known, and nothing is done.
+/// Runs after all passes that reason about the block's number. True if anything changed.
 bool use_grid_axes(ir::Function&, const analysis::LaunchContract* contract, bool fits, const Certifier*, Choices&);
 
 /// Cheaper forms of operations that are marked approximate. True if anything changed.
@@ -147,7 +147,7 @@ bool order_gathers(ir::Function&);
 
 /// Prepares the kernel for programmatic dependent launch: it waits itself before its first access of memory that may
 /// have an in-flight writer. Needs sm_90 and bytecode 13.4. Follows Tuning::overlap and early_reads; sets
-/// Choices::overlaps, launch_flags and early_reads.
+/// KernelAbi::programmatic_launch, launch_flags, early_reads and early_alone, and Choices::early_tiles.
 void overlap_launches(ir::Function&, const Target&, const Tuning&, Choices&);
 
 /// Reverses the order of blocks if their work rises with their number. Runs after choose_hints. True if it did.

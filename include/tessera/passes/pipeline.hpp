@@ -68,10 +68,8 @@ struct Work {
 
 /// Result of run_passes.
 struct Passed {
-  Choices choices;
+  Choices choices;                          ///< with the results of watch_writes() and lower_checks() in `abi`
   std::vector<SourceLocation> whole_tiles;  ///< regions_to_tiles(): of the loads that became loads of tiles
-  std::vector<int> watched_bytes;           ///< watch_writes(): one for each of Work::watched
-  std::vector<LoweredCheck> checks;         ///< lower_checks()
 };
 
 /// Runs the passes on every entry of `module`. `tuning` null: defaults. With verify_passes() the module is verified

@@ -1,6 +1,5 @@
 // The machine that code is generated for, as far as passes know it.
 #pragma once
-#include <cstdint>
 
 namespace tessera::passes {
 
@@ -15,9 +14,5 @@ struct Target {
   int bytecode_minor = 4;  ///< newest bytecode 13.<minor> that the assembler reads
   bool is_gpu() const noexcept { return sm != 0; }
 };
-
-/// Blocks of `threads` threads, `registers` a thread and `shared` bytes of shared memory, as a cubin states them, that
-/// an SM of compute capability `sm` holds at once; 0: one block does not fit. What is 0 is not known, and no limit.
-int resident_blocks(int sm, unsigned registers, unsigned threads, std::uint64_t shared) noexcept;
 
 }  // namespace tessera::passes

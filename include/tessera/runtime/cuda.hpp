@@ -6,9 +6,8 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "tessera/base/source_location.hpp"
+#include "tessera/abi/kernel_abi.hpp"
 #include "tessera/runtime/backend.hpp"
 #include "tessera/runtime/device.hpp"
 
@@ -47,70 +46,21 @@ using CompilerProbe = bool (*)(const DeviceInfo& gpu, std::string* why);
 void set_compiler_probe(CompilerProbe probe) noexcept;
 CompilerProbe compiler_probe() noexcept;
 
-/// A condition that a kernel checks while it runs (`check`).
-struct Check {
-  std::string message;
-  SourceLocation where;
-};
-
-/// The size of a kernel's error record, in int32. A failing check writes its index in KernelImage::checks plus one into
-/// element 0, which is 0 before the launch (if several checks fail, one of them is reported); elements 1 to 3 may be
-/// set to the block's index plus one along x, y and z, or stay 0.
-inline constexpr int kErrorRecordInts = 4;
-
-/// An argument that is the address of an element in the storage of an access. The kernel records writes through it in
-/// that storage's shadow.
-struct WatchedArgument {
-  int arg = 0;            ///< number of the argument in the launch
-  int access = 0;         ///< its storage is LaunchContext::accesses[access]
-  int element_bytes = 1;  ///< bytes per element that the kernel reads or writes there
-};
-
 /// The input of load_kernel(). The spans and strings are only needed during the call.
 struct KernelImage {
   std::span<const std::byte> cubin;  ///< an ELF image for the device's compute capability
-  std::string entry;                 ///< the symbol of the entry
   std::string label;                 ///< its name in errors: "kernel saxpy"
-  /// The number of arguments of a launch, the size of LaunchContext::args. At most kMaxArguments.
-  int num_args = 0;
-  /// The kernel has one more argument after all others: the address of its error record (see kErrorRecordInts), which
-  /// it writes with relaxed stores or atomics. If the record is not zero after the work, the work has failed with a
-  /// DeviceError.
-  bool error_record = false;
-  std::vector<Check> checks;  ///< what the indices in the error record mean
-  /// Programmatic dependent launch: the kernel executes griddepcontrol.wait before it reads what an earlier kernel of
-  /// the stream may have written, and before any write (memory is reused in the stream's order), so it may start before
-  /// its predecessor has ended. No effect if its code does not contain the instruction.
-  bool programmatic_launch = false;
-  /// Checked mode: after the arguments of the launch the kernel has one more argument for each of these: the address in
-  /// the shadow (Storage::shadow) of the byte for the element that the watched argument points to; 0 without a shadow.
-  std::vector<WatchedArgument> watched{};
-  /// After those the kernel takes one more argument, the launch flags: an i32. Bit n is set if the tensor at argument
-  /// early_reads[n] has no in-flight writer. Bit kTriggerBit is set if the next kernel of the stream is expected to
-  /// gain by running concurrently with this one; the code then triggers it early with griddepcontrol.launch_dependents.
-  /// The other bits are 0. Does not depend on programmatic_launch.
-  bool launch_flags = false;
-  /// Arguments that are addresses of tensors. The kernel may read such a tensor before griddepcontrol.wait
-  /// (programmatic_launch) if its bit of the launch flags is set. At most kMostEarlyReads; none without launch flags.
-  std::vector<int> early_reads = {};
-  /// The kernel reads the first so many of early_reads before griddepcontrol.wait if their bits are set, whatever the
-  /// others' bits. 0: it reads before it only if all bits are set.
-  int early_alone = 0;
+  /// If checks of it fail, the work has failed with a DeviceError. Programmatic launch has no effect if the code does
+  /// not contain the instruction that waits.
+  calling::KernelAbi abi = {};
   /// The kernel may write memory outside the tensors it is launched with (raw pointers).
   bool raw_writes = false;
 };
-/// Bits of the launch flags. The compiler defines the same (tessera/passes/optimize.hpp), which this layer does not
-/// include.
-inline constexpr int kTriggerBit = 30;
-inline constexpr std::size_t kMostEarlyReads = kTriggerBit;
-
-inline constexpr int kMaxArguments = 500;  ///< every driver accepts 4 KB of parameters: 512 slots of 8 bytes
-
 /// Loads a kernel. The image is checked before it is passed to the driver: throws CompileError if it is not a complete
-/// ELF file for NVIDIA GPUs, or is for another GPU. Throws DeviceError if the driver rejects it for another reason.
-/// Launching allocates nothing; each launch has one block of threads per element of the grid; the image sets the
-/// block's size (as Tile IR's assembler does). The module is unloaded with the last reference, after the GPU has
-/// finished all work.
+/// ELF file for NVIDIA GPUs, or is for another GPU, or its ABI cannot be launched. Throws DeviceError if the driver
+/// rejects it for another reason. Launching allocates nothing; each launch has one block of threads per element of the
+/// grid; the image sets the block's size (as Tile IR's assembler does). The module is unloaded with the last reference,
+/// after the GPU has finished all work.
 std::shared_ptr<const Launchable> load_kernel(Device device, const KernelImage& image);
 
 /// The resources that a loaded kernel uses, from the driver.

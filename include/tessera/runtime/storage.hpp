@@ -50,7 +50,6 @@ class Storage : public std::enable_shared_from_this<Storage> {
   struct Private {};
 
  public:
-  static constexpr std::uint8_t kNeverWritten = 0xFF;  ///< in a shadow: not written; also the byte of poison
   /// Size in bytes, from data().
   struct Range {
     std::size_t offset = 0, bytes = 0;
@@ -112,9 +111,9 @@ class Storage : public std::enable_shared_from_this<Storage> {
   std::uint8_t* written_map() const noexcept { return tracked() ? written_.get() : nullptr; }
   /// The host wrote [offset, offset + bytes); clears a carried failure if that is the whole storage.
   void host_wrote(std::size_t offset, std::size_t bytes) noexcept;
-  /// One byte in the device's memory for each element: 0 once written, kNeverWritten before. Kernels that are compiled
-  /// for checked mode update it. Null if everything counts as written. It is part of the storage's allocation, so its
-  /// lifetime and order are those of the elements.
+  /// One byte in the device's memory for each element: 0 once written, calling::kNeverWritten before. Kernels that are
+  /// compiled for checked mode update it. Null if everything counts as written. It is part of the storage's allocation,
+  /// so its lifetime and order are those of the elements.
   std::byte* shadow() const noexcept { return tracked() && shadow_bytes_ != 0 ? data() + shadow_at_ : nullptr; }
   std::size_t shadow_element_bytes() const noexcept { return shadow_grain_; }
   /// The bytes of the shadow that belong to the elements in [offset, offset + bytes) of a storage that has one.

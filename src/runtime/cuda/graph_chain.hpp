@@ -99,7 +99,9 @@ class CaptureLaunch final : public LaunchState {
   bool successor_gains(std::uint64_t) const noexcept override { return successor_gains_; }
   void set_successor_gains(bool gains) noexcept { successor_gains_ = gains; }
   /// All replays would share one record.
-  std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<Check>>&) override { return {}; }
+  std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<calling::Check>>&) override {
+    return {};
+  }
   SourceLocation where() const noexcept override { return entry_.where; }
   void enqueued_kernel(const KernelLaunch&) noexcept override {}
 
@@ -117,7 +119,9 @@ class UpdateLaunch final : public LaunchState {
   bool follows_kernel() const noexcept override { return false; }
   bool no_writer_in_flight(std::uint64_t) const noexcept override { return false; }
   bool successor_gains(std::uint64_t) const noexcept override { return successor_gains_; }
-  std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<Check>>&) override { return {}; }
+  std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<calling::Check>>&) override {
+    return {};
+  }
   SourceLocation where() const noexcept override { return where_; }
   void enqueued_kernel(const KernelLaunch&) noexcept override {}
 

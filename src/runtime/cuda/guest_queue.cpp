@@ -17,7 +17,7 @@ class GuestLaunch final : public LaunchState {
   bool follows_kernel() const noexcept override { return false; }
   bool no_writer_in_flight(std::uint64_t) const noexcept override { return false; }
   bool successor_gains(std::uint64_t) const noexcept override { return false; }
-  std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<Check>>&) override {
+  std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<calling::Check>>&) override {
     throw DeviceError(
         concat(submission_.label,
                ": a kernel with check(...), or in checked mode (TESSERA_CHECK), cannot run in an operator "

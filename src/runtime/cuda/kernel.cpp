@@ -86,17 +86,13 @@ class CudaKernel final : public KernelWork {
       : context_(context),
         label_(image.label),
         module_(context, image),
-        num_args_(static_cast<std::size_t>(image.num_args)),
-        watched_(image.watched),
-        programmatic_launch_(image.programmatic_launch && waits_for_predecessor(image.cubin)),
+        abi_(image.abi),
+        programmatic_launch_(abi_.programmatic_launch && waits_for_predecessor(image.cubin)),
         raw_writes_(image.raw_writes),
-        launch_flags_(image.launch_flags),
-        early_reads_(image.early_reads),
         sufficient_(
-            (1u << (image.early_alone > 0 ? static_cast<std::size_t>(image.early_alone) : image.early_reads.size())) -
-            1),
-        checks_(image.error_record ? std::make_shared<const std::vector<Check>>(image.checks) : nullptr) {
-    check(context.driver().cuModuleGetFunction(&function_, module_.get(), image.entry.c_str()), "cuModuleGetFunction",
+            (1u << (abi_.early_alone > 0 ? static_cast<std::size_t>(abi_.early_alone) : abi_.early_reads.size())) - 1),
+        checks_(abi_.checks.empty() ? nullptr : std::make_shared<const std::vector<calling::Check>>(abi_.checks)) {
+    check(context.driver().cuModuleGetFunction(&function_, module_.get(), abi_.entry.c_str()), "cuModuleGetFunction",
           "finding the kernel");
     // The query also makes a lazily loading driver load the code now, so that a failure is reported as one of loading.
     resources_.registers = attribute(CU_FUNC_ATTRIBUTE_NUM_REGS);
@@ -114,22 +110,24 @@ class CudaKernel final : public KernelWork {
 
   /// Allocates nothing, except for a kernel with checks or watched arguments.
   void launch(const LaunchContext& c) const override {
-    if (c.args.size() != num_args_)
-      throw InternalError(concat(label_, ": ", c.args.size(), " arguments for a kernel that takes ", num_args_));
-    std::array<void*, kMaxArguments + 2> pointers;  // NOLINT: filled as far as it is read
-    for (std::size_t i = 0; i < num_args_; ++i) pointers[i] = const_cast<std::uint64_t*>(&c.args[i]);
+    const auto num_args = static_cast<std::size_t>(abi_.num_args);
+    if (c.args.size() != num_args)
+      throw InternalError(concat(label_, ": ", c.args.size(), " arguments for a kernel that takes ", num_args));
+    std::array<void*, calling::kMaxArguments + 2> pointers;  // NOLINT: filled as far as it is read
+    for (std::size_t i = 0; i < num_args; ++i) pointers[i] = const_cast<std::uint64_t*>(&c.args[i]);
     std::vector<CUdeviceptr> shadows;
-    if (!watched_.empty()) shadows = shadows_of(c);
-    for (std::size_t i = 0; i < shadows.size(); ++i) pointers[num_args_ + i] = &shadows[i];
-    std::size_t count = num_args_ + shadows.size();
+    if (!abi_.watched.empty()) shadows = shadows_of(c);
+    for (std::size_t i = 0; i < shadows.size(); ++i) pointers[num_args + i] = &shadows[i];
+    std::size_t count = num_args + shadows.size();
     CUdeviceptr record = 0;
     auto* state = static_cast<LaunchState*>(c.native_launch);
     // After anything but a kernel (a wait for another stream, a copy) programmatic dependent launch gains nothing.
     const bool programmatic = programmatic_launch_ && state != nullptr && state->follows_kernel();
     const std::uint32_t no_writer = no_writer_bits(c.args, programmatic ? state : nullptr);
     std::uint64_t launch_flags = no_writer;  // an 8-byte slot like the others; the kernel reads the lower 4 bytes
-    if (launch_flags_) {
-      if (state != nullptr && may_trigger(c.grid) && state->successor_gains(id_)) launch_flags |= 1u << kTriggerBit;
+    if (abi_.launch_flags) {
+      if (state != nullptr && may_trigger(c.grid) && state->successor_gains(id_))
+        launch_flags |= 1u << calling::kTriggerBit;
       pointers[count++] = &launch_flags;
     }
     if (checks_) {
@@ -150,7 +148,7 @@ class CudaKernel final : public KernelWork {
   /// For each watched argument the address of its element's byte in the shadow of its storage.
   std::vector<CUdeviceptr> shadows_of(const LaunchContext& c) const {
     std::vector<CUdeviceptr> shadows;
-    for (const WatchedArgument& w : watched_) {
+    for (const calling::WatchedArgument& w : abi_.watched) {
       if (static_cast<std::size_t>(w.access) >= c.accesses.size())
         throw InternalError(concat(label_, ": a watched argument without a storage"));
       const Storage& storage = *c.accesses[static_cast<std::size_t>(w.access)].storage;
@@ -165,12 +163,12 @@ class CudaKernel final : public KernelWork {
     }
     return shadows;
   }
-  /// One bit for each of early_reads_: set if the tensor has no in-flight writer. All are set if the launch starts
+  /// One bit for each of the early reads: set if the tensor has no in-flight writer. All are set if the launch starts
   /// after everything before it has ended (`state` null).
   std::uint32_t no_writer_bits(std::span<const std::uint64_t> args, const LaunchState* state) const noexcept {
     std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < early_reads_.size(); ++i) {
-      const std::uint64_t address = args[static_cast<std::size_t>(early_reads_[i])];
+    for (std::size_t i = 0; i < abi_.early_reads.size(); ++i) {
+      const std::uint64_t address = args[static_cast<std::size_t>(abi_.early_reads[i])];
       if (state == nullptr || state->no_writer_in_flight(address)) bits |= std::uint32_t{1} << i;
     }
     return bits;
@@ -181,12 +179,12 @@ class CudaKernel final : public KernelWork {
   }
   /// Whether the launch flags of this kernel may ask it to trigger (griddepcontrol.launch_dependents). Triggering makes
   /// each block start later, which slows a kernel with many short blocks.
-  bool may_trigger(const LaunchGrid& grid) const noexcept { return !early_reads_.empty() || is_small(grid); }
+  bool may_trigger(const LaunchGrid& grid) const noexcept { return !abi_.early_reads.empty() || is_small(grid); }
   /// Whether this kernel gains if its predecessor triggers it early. Blocks that only wait distribute unevenly over the
   /// SMs; blocks that read in the meantime gain, and so does a grid so small that it fits beside the predecessor's
   /// blocks. `no_writer`: no_writer_bits().
   bool gains_from_overlap(const LaunchGrid& grid, std::uint32_t no_writer) const noexcept {
-    const bool reads = !early_reads_.empty() && (no_writer & sufficient_) == sufficient_;
+    const bool reads = !abi_.early_reads.empty() && (no_writer & sufficient_) == sufficient_;
     return reads || is_small(grid);
   }
   void start(const LaunchContext& c, void** arguments, SourceLocation where, bool programmatic) const {
@@ -241,40 +239,28 @@ class CudaKernel final : public KernelWork {
   std::string label_;
   Module module_;
   CUfunction function_ = nullptr;
-  std::size_t num_args_;
-  std::vector<WatchedArgument> watched_;
-  bool programmatic_launch_, raw_writes_, launch_flags_;
-  std::vector<int> early_reads_;
+  const calling::KernelAbi abi_;
+  bool programmatic_launch_, raw_writes_;
   std::uint32_t sufficient_;  ///< no_writer_bits() with which it reads something before it waits
-  std::shared_ptr<const std::vector<Check>> checks_;
+  std::shared_ptr<const std::vector<calling::Check>> checks_;
   KernelResources resources_;
 };
 
 /// An image from a cache or a bundle may come from another build of Tessera, or from elsewhere.
-void check_early_reads(const KernelImage& image) {
-  const auto reject = [&](const std::string& expected, const std::string& found) {
-    throw CompileError(concat(image.label, ": its image does not fit this build of Tessera: expected ", expected,
-                              ", found ", found, ".\n  Delete Tessera's cache, and build its bundles anew."));
-  };
-  const std::size_t count = image.early_reads.size();
-  if (count > kMostEarlyReads) reject(concat("at most ", kMostEarlyReads, " early reads"), concat(count));
-  if (count != 0 && !image.launch_flags) reject("launch flags for its early reads", "none");
-  if (image.early_alone < 0 || static_cast<std::size_t>(image.early_alone) > count)
-    reject(concat("at most its ", count, " early reads to be read alone"), concat(image.early_alone));
-  for (const int slot : image.early_reads) {
-    if (slot < 0 || slot >= image.num_args)
-      reject(concat("early reads of its ", image.num_args, " arguments, numbered from 0"), concat("argument ", slot));
-  }
+void check_abi(const KernelImage& image) {
+  const std::size_t arguments = static_cast<std::size_t>(std::max(image.abi.num_args, 0)) + image.abi.watched.size();
+  if (image.abi.num_args < 0 || arguments > calling::kMaxArguments)
+    throw CompileError(concat(image.label, ": ", arguments, " arguments; a kernel takes at most ",
+                              calling::kMaxArguments, ". Use fewer tensors."));
+  if (const std::string fault = calling::fault_of(image.abi); !fault.empty())
+    throw CompileError(concat(image.label, ": its image does not fit this build of Tessera: ", fault,
+                              ".\n  Delete Tessera's cache, and build its bundles anew."));
 }
 
 }  // namespace
 
 std::shared_ptr<const Launchable> load_kernel(Device device, const KernelImage& image) {
-  const std::size_t arguments = static_cast<std::size_t>(std::max(image.num_args, 0)) + image.watched.size();
-  if (image.num_args < 0 || arguments > kMaxArguments)
-    throw CompileError(concat(image.label, ": ", arguments, " arguments; a kernel takes at most ", kMaxArguments,
-                              ". Use fewer tensors."));
-  check_early_reads(image);
+  check_abi(image);
   if (const std::string fault = image_fault(image.cubin); !fault.empty())
     throw CompileError(concat(image.label, ": its image is damaged and was not passed to the driver: ", fault,
                               ".\n  Delete Tessera's cache."));

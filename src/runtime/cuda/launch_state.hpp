@@ -35,7 +35,7 @@ class LaunchState {
   virtual bool successor_gains(std::uint64_t id) const noexcept = 0;
   /// For a kernel with checks: the address of its error record; none where no such kernel can be enqueued. Throws
   /// DeviceError.
-  virtual std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<Check>>& checks) = 0;
+  virtual std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<calling::Check>>& checks) = 0;
   /// The user's call; empty if it is not known.
   virtual SourceLocation where() const noexcept = 0;
   /// Called by the work if it is a kernel, after the driver's launch call.

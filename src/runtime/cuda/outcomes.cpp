@@ -32,7 +32,7 @@ void Outcomes::allocate_records() {
   const Driver& driver = context_.driver();
   free_slots_.reserve(kMost);  // so that release_record() cannot fail
   void* memory = nullptr;
-  const std::size_t bytes = std::size_t{kMost} * kErrorRecordInts * sizeof(std::int32_t);
+  const std::size_t bytes = std::size_t{kMost} * calling::kErrorRecordInts * sizeof(std::int32_t);
   context_.check(driver.cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
                  "cuMemHostAlloc", "making the error records of kernels with checks");
   if (const CUresult result = driver.cuMemHostGetDevicePointer(&device_records_, memory, 0); result != CUDA_SUCCESS) {
@@ -71,8 +71,8 @@ CUdeviceptr Outcomes::assign_record(Outcome& outcome) {
   if (records_ == nullptr) allocate_records();
   outcome.slot = free_slots_.back();
   free_slots_.pop_back();  // never empty: there are as many records as pending and reserved outcomes
-  for (int i = 0; i < kErrorRecordInts; ++i) record(outcome.slot)[i] = 0;
-  return device_records_ + static_cast<std::size_t>(outcome.slot) * kErrorRecordInts * sizeof(std::int32_t);
+  for (int i = 0; i < calling::kErrorRecordInts; ++i) record(outcome.slot)[i] = 0;
+  return device_records_ + static_cast<std::size_t>(outcome.slot) * calling::kErrorRecordInts * sizeof(std::int32_t);
 }
 
 void Outcomes::enqueued(std::shared_ptr<Outcome> outcome, std::span<const Access> accesses) noexcept {

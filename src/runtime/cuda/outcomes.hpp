@@ -21,8 +21,9 @@ struct Outcome {
   std::shared_ptr<const Track> track;  ///< the queue it is on
   std::uint64_t number = 0;
   std::shared_ptr<QueueObserver> observer;
-  std::shared_ptr<const std::vector<Check>> checks;  ///< of the kernel; null for work that only depends on others
-  int slot = -1;                                     ///< its error record; -1: none
+  std::shared_ptr<const std::vector<calling::Check>>
+      checks;     ///< of the kernel; null for work that only depends on others
+  int slot = -1;  ///< its error record; -1: none
   const char* label = "";
   std::vector<std::shared_ptr<Outcome>> inputs;  ///< pending outcomes of what it reads
   std::vector<std::weak_ptr<Storage>> written;
@@ -67,7 +68,7 @@ class Outcomes {
   FailureRef failure_of(const Outcome& outcome) const;
   void resolve_all();
   void release_record(Outcome& outcome) noexcept;
-  volatile std::int32_t* record(int slot) const noexcept { return records_ + slot * kErrorRecordInts; }
+  volatile std::int32_t* record(int slot) const noexcept { return records_ + slot * calling::kErrorRecordInts; }
 
   static constexpr int kMost = 4096;  ///< pending outcomes, and error records in one block of pinned memory
 

@@ -69,7 +69,7 @@ class QueueLaunch final : public LaunchState {
   }
   /// Whether the work itself, or what it depends on, may be found to have failed.
   bool has_outcome() const noexcept { return outcome_ != nullptr; }
-  std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<Check>>& checks) override {
+  std::optional<CUdeviceptr> error_record(const std::shared_ptr<const std::vector<calling::Check>>& checks) override {
     if (!outcome_) open(std::make_shared<Outcome>());
     outcome_->checks = checks;
     return outcomes_.assign_record(*outcome_);

@@ -6,8 +6,8 @@
 
 #include <tessera/tessera.hpp>
 
+#include "jit/compile/pipeline.hpp"
 #include "jit/cuda/fake_machine.hpp"
-#include "jit/pipeline.hpp"
 #include "tessera/codegen/cpu/program.hpp"
 #include "tessera/lang/trace.hpp"
 

@@ -14,7 +14,7 @@
 
 #include <tessera/tessera.hpp>
 
-#include "jit/collect.hpp"
+#include "jit/ahead/collect.hpp"
 #include "jit/cuda/fake_machine.hpp"
 #include "tessera/host/contract.hpp"
 #include "tessera/jit/bundle.hpp"

@@ -151,7 +151,7 @@ TEST_F(FakeGpu, LaunchFlagsSayWhatMayBeReadEarly) {
   kernel<&walks>(mut(y), x).on(stream);
   kernel<&walks>(mut(x), y).on(stream);
   (void)host(x).sync();
-  constexpr std::uint64_t trigger = std::uint64_t{1} << runtime::cuda::kTriggerBit;
+  constexpr std::uint64_t trigger = std::uint64_t{1} << calling::kTriggerBit;
   EXPECT_EQ(seen_flags, (std::vector<std::uint64_t>{1, 1, trigger}))
       << "y has just been written; the last successor of this kernel read early";
 }

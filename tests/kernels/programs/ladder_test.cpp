@@ -7,6 +7,7 @@
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/forms.hpp"
+#include "tessera/machine/machine.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera {
@@ -74,11 +75,11 @@ class Ladder : public testing::Test {
   /// Nothing spills, as many blocks fit as were requested, and a persistent grid has no more.
   static void expect_sound(const jit::Build& made, int sm) {
     const jit::CubinResources r = jit::resources_of(made.cubin.code.cubin);
-    const int fit = passes::resident_blocks(sm, r.registers, r.threads, r.shared);
+    const int fit = machine::resident_blocks(sm, r.registers, r.threads, r.shared);
     EXPECT_EQ(r.stack, 0u);
     EXPECT_NE(made.form, jit::Form::Bare);
     EXPECT_GE(fit, made.choices.occupancy) << r.shared;
-    EXPECT_LE(made.choices.persistent_blocks, jit::target_for(sm).num_sms * fit);
+    EXPECT_LE(made.choices.abi.persistent_blocks, jit::target_for(sm).num_sms * fit);
     EXPECT_GT(made.choices.latency, 1);
   }
 };

@@ -82,9 +82,24 @@ constexpr Measured kMeasured[] = {
 
 double estimate(const Measured& x, const Target& target) {
   const ProductSize size{x.m, x.n, x.k, 2, x.starts, x.starts};
-  const double ns =
-      x.parts > 1 ? split_time({x.row, x.parts}, size, target) : gemm_time(kGemmTiles[x.row], size, target);
+  const double ns = x.parts > 1 ? split_time({x.row, x.parts}, size, target) : gemm_time(x.row, size, target);
   return ns / 1000;
+}
+
+TEST(MatmulPlan, EveryRowHasItsTimes) {
+  for (const auto& [by, rows] :
+       {std::pair(Multiplier::TensorCores, kGemmRows), std::pair(Multiplier::Tf32, gemm_rows(4)),
+        std::pair(Multiplier::Fp32, gemm_rows(4)), std::pair(Multiplier::Fp64, gemm_rows(8))}) {
+    const auto times = machine::measured().tiles[by];
+    ASSERT_EQ(times.size(), static_cast<std::size_t>(rows));
+    for (int row = 0; row < rows; ++row) {
+      const machine::TileTimes& t = times[static_cast<std::size_t>(row)];
+      const GemmTile& tile = gemm_tile(by, row);
+      EXPECT_TRUE(t.m == tile.m && t.n == tile.n) << "row " << row;
+      for (const machine::WaveTime& wave : {t.plain, t.with_tile})
+        EXPECT_EQ(wave.step > 0, row >= kFirstGpuGemm) << "row " << row;
+    }
+  }
 }
 
 TEST(MatmulPlan, EstimatesWhatWasMeasured) {

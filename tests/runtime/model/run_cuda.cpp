@@ -128,13 +128,12 @@ class CudaWorld final : public World, FakeDriver::Scheduler {
     const auto bytes = FakeDriver::image(name, name == "early");
     cuda::KernelImage image;
     image.cubin = bytes;
-    image.entry = image.label = name;
-    image.num_args = 3;
-    image.programmatic_launch = image.launch_flags = name == "early";
-    if (name == "early") image.early_reads = {1, 0};
-    image.error_record = name == "checked";
-    for (int i = 0; i < kMostOperations && image.error_record; ++i)
-      image.checks.push_back({concat("operation ", i), {"model.cpp", "", 1}});
+    image.abi.entry = image.label = name;
+    image.abi.num_args = 3;
+    image.abi.programmatic_launch = image.abi.launch_flags = name == "early";
+    if (name == "early") image.abi.early_reads = {1, 0};
+    for (int i = 0; i < kMostOperations && name == "checked"; ++i)
+      image.abi.checks.push_back({concat("operation ", i), {"model.cpp", "", 1}});
     return cuda::load_kernel(device(), image);
   }
 

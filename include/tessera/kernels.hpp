@@ -3,6 +3,7 @@
 #pragma once
 #include "tessera/kernels/argmax.hpp"
 #include "tessera/kernels/attention.hpp"
+#include "tessera/kernels/attention_backward.hpp"
 #include "tessera/kernels/attention_varlen.hpp"
 #include "tessera/kernels/batched_gemm.hpp"
 #include "tessera/kernels/block_scaled_gemm.hpp"

@@ -7,6 +7,7 @@
 #include "tessera/kernels/attention_varlen.hpp"
 #include "tessera/kernels/batched_gemm.hpp"
 #include "tessera/kernels/block_scaled_gemm.hpp"
+#include "tessera/kernels/convolution.hpp"
 #include "tessera/kernels/decode_attention.hpp"
 #include "tessera/kernels/decode_combine.hpp"
 #include "tessera/kernels/dropout.hpp"

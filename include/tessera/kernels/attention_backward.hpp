@@ -237,18 +237,20 @@ Op<std::tuple<Tensor<element_of<Q>, 4>, Tensor<element_of<Q>, 4>, Tensor<element
           constexpr int kRows = 32;  // of attention_products
           const View<T, 4> Q4 = q.view(where), K4 = k.view(where), V4 = v.view(where), G4 = d_o.view(where);
           const View<f32, 3> sums = lse.view(where);
-          return kernel<attention_products<T, kRows, D>>(empty<f32>(lse.dims(where), where), G4, o.view(where), where)
-              .then(
-                  [=](Tensor<f32, 3> made) {
-                    const auto products = share(std::move(made));
-                    auto queries = kernel<attention_backward_queries<mask, T, t.rows, t.step, D, wide>>(
-                        empty<T>(Q4.dims(), where), Q4, K4, V4, G4, sums, products, scale, window, where);
-                    auto keys = kernel<attention_backward_keys<mask, T, t.keys, t.queries, D, wide>>(
-                        empty<T>(K4.dims(), where), empty<T>(K4.dims(), where), Q4, K4, V4, G4, sums, products, scale,
-                        window, where);
-                    return flattened(all(std::move(queries), std::move(keys)));
-                  },
-                  where);
+          auto gradients =
+              kernel<attention_products<T, kRows, D>>(empty<f32>(lse.dims(where), where), G4, o.view(where), where)
+                  .then(
+                      [=](Tensor<f32, 3> made) {
+                        const auto products = share(std::move(made));
+                        auto queries = kernel<attention_backward_queries<mask, T, t.rows, t.step, D, wide>>(
+                            empty<T>(Q4.dims(), where), Q4, K4, V4, G4, sums, products, scale, window, where);
+                        auto keys = kernel<attention_backward_keys<mask, T, t.keys, t.queries, D, wide>>(
+                            empty<T>(K4.dims(), where), empty<T>(K4.dims(), where), Q4, K4, V4, G4, sums, products,
+                            scale, window, where);
+                        return flattened(all(std::move(queries), std::move(keys)));
+                      },
+                      where);
+          return reading(std::move(gradients), where, q, k, v, d_o, lse);
         });
   });
 }

@@ -59,6 +59,8 @@ std::vector<Case> product_plan_cases();
 std::vector<Case> linear_cases();
 std::vector<Case> batched_cases();
 std::vector<Case> attention_cases();
+std::vector<Case> convolution_cases();
+std::vector<Case> attention_backward_cases();
 std::vector<Case> decode_cases();
 std::vector<Case> row_cases();
 std::vector<Case> norm_cases();

@@ -79,6 +79,45 @@ def attention(a):
     return [by(backends.CUDNN_ATTENTION), by(backends.FLASH_ATTENTION)] if DEVICE == "cuda" else [by(backends.MATH)]
 
 
+def attention_backward(a):
+    if "window" in a:
+        raise Missing("PyTorch has no function with a window")
+    dtype, causal = type_of(a), a["causal"] != "0"
+    batch, heads, kv, d = int(a["batch"]), int(a["heads"]), int(a["kv_heads"]), int(a["d"])
+    q, g = (normal(batch, heads, int(a["queries"]), d, dtype=dtype) for _ in range(2))
+    k, v = (normal(batch, kv, int(a["keys"]), d, dtype=dtype) for _ in range(2))
+    for x in (q, k, v):
+        x.requires_grad_()
+
+    def by(backend):
+        made = []
+
+        def call():
+            if not made:  # the forward pass, once
+                with torch.nn.attention.sdpa_kernel(backend):
+                    made.append(F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != kv))
+            return torch.autograd.grad(made[0], (q, k, v), g, retain_graph=True)
+
+        return call
+
+    backends = torch.nn.attention.SDPBackend
+    return [by(backends.CUDNN_ATTENTION), by(backends.FLASH_ATTENTION)] if DEVICE == "cuda" else [by(backends.MATH)]
+
+
+def convolution(a):
+    torch.backends.cudnn.benchmark = True
+    names, dtype = "dhw"[3 - int(a["axes"]) :], type_of(a)
+    channels, outputs, groups = int(a["channels"]), int(a["outputs"]), int(a["groups"])
+
+    def of(key):
+        return tuple(int(a[f"{key}_{n}"]) for n in names)
+
+    x = normal(int(a["images"]), *of("in"), channels, dtype=dtype).movedim(-1, 1)  # channels last in memory
+    w = normal(outputs, *of("filter"), channels // groups, dtype=dtype).movedim(-1, 1)
+    function = (F.conv1d, F.conv2d, F.conv3d)[len(names) - 1]
+    return [lambda: function(x, w, None, int(a["stride"]), of("padding"), int(a["dilation"]), groups)]
+
+
 def matrix(a):
     return normal(int(a["rows"]), int(a["columns"]), dtype=type_of(a))
 
@@ -114,6 +153,8 @@ WAYS = {
     "linear": linear,
     "batched_gemm": batched,
     "attention": attention,
+    "attention_backward": attention_backward,
+    "convolution": convolution,
     "softmax": of_rows(lambda x: torch.softmax(x, 1)),
     "log_softmax": of_rows(lambda x: torch.log_softmax(x, 1)),
     "rms_norm": rms_norm,

@@ -353,6 +353,27 @@ detail::AllOf<T...> all(Op<T>... ops) {
 }
 
 namespace detail {
+template <class T>
+class ReadyNode final : public OpNode<T> {
+ public:
+  explicit ReadyNode(T&& value) : value_(std::move(value)) {}
+  runtime::Backend* device() const noexcept override { return nullptr; }
+  T run(const Stream&) override { return std::move(value_); }
+
+ private:
+  T value_;
+};
+}  // namespace detail
+
+/// An operation that has this result and does nothing: what a function given to then() passes on, beside others in
+/// all().
+template <class T>
+  requires(!std::is_lvalue_reference_v<T>)
+Op<T> ready(T&& value) {
+  return Op<T>(std::make_unique<detail::ReadyNode<T>>(std::move(value)));
+}
+
+namespace detail {
 /// The parts of a tuple; anything else as a tuple of one element.
 template <class T>
 std::tuple<T> parts_of_result(T&& value) {

@@ -61,6 +61,7 @@ std::vector<Case> batched_cases();
 std::vector<Case> attention_cases();
 std::vector<Case> convolution_cases();
 std::vector<Case> attention_backward_cases();
+std::vector<Case> row_gradient_cases();
 std::vector<Case> decode_cases();
 std::vector<Case> row_cases();
 std::vector<Case> norm_cases();

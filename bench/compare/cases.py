@@ -188,6 +188,10 @@ def norm(s):
     return {"type": s.one_of("bf16", "bf16", "f16", "f32")} | s.matrix(longest=24000)
 
 
+def norm_gradient(s):
+    return {"type": s.one_of("bf16", "bf16", "f16", "f32")} | s.matrix(longest=16000, most=1 << 25)
+
+
 def add_norm(s):
     return s.matrix(longest=16000)
 
@@ -279,6 +283,12 @@ LIBRARY = {
     "layer_norm": (5, norm),
     "add_rms_norm": (2, add_norm),
     "add_layer_norm": (2, add_norm),
+    "softmax_backward": (2, softmax),
+    "log_softmax_backward": (1, softmax),
+    "rms_norm_backward": (2, norm_gradient),
+    "layer_norm_backward": (2, norm_gradient),
+    "cross_entropy": (2, softmax),
+    "cross_entropy_backward": (2, softmax),
     "row_sum": (2, reduction),
     "row_mean": (1, reduction),
     "row_max": (1, reduction),

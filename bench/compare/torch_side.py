@@ -140,6 +140,30 @@ def layer_norm(a):
     return [lambda: F.layer_norm(x, (x.shape[1],), w, b, 1e-6)]
 
 
+def gradient_of(function, *more):
+    """The backward pass of function(x, ...) for the gradient of its result; `more`: which vectors of a row's length follow x."""
+
+    def ways(a):
+        x, vectors = matrix(a).requires_grad_(), [normal(int(a["columns"]), dtype=type_of(a)).requires_grad_() for _ in more]
+        y = function(x, *vectors)
+        g = torch.randn_like(y)
+        return [lambda: torch.autograd.grad(y, (x, *vectors), g, retain_graph=True)]
+
+    return ways
+
+
+def cross_entropy(a):
+    x, t = matrix(a), torch.randint(int(a["columns"]), (int(a["rows"]),), device=DEVICE)
+    return [lambda: F.cross_entropy(x, t, reduction="none")]
+
+
+def cross_entropy_backward(a):
+    x, t = matrix(a).requires_grad_(), torch.randint(int(a["columns"]), (int(a["rows"]),), device=DEVICE)
+    y = F.cross_entropy(x, t, reduction="none")
+    g = torch.randn_like(y)
+    return [lambda: torch.autograd.grad(y, x, g, retain_graph=True)]
+
+
 def top_k(a):
     x, k = matrix(a), int(a["k"])
     return [lambda: torch.topk(x, k)]
@@ -159,6 +183,12 @@ WAYS = {
     "log_softmax": of_rows(lambda x: torch.log_softmax(x, 1)),
     "rms_norm": rms_norm,
     "layer_norm": layer_norm,
+    "softmax_backward": gradient_of(lambda x: torch.softmax(x, 1)),
+    "log_softmax_backward": gradient_of(lambda x: torch.log_softmax(x, 1)),
+    "rms_norm_backward": gradient_of(lambda x, w: F.rms_norm(x, (x.shape[1],), w, 1e-6), "weight"),
+    "layer_norm_backward": gradient_of(lambda x, w, b: F.layer_norm(x, (x.shape[1],), w, b, 1e-6), "weight", "bias"),
+    "cross_entropy": cross_entropy,
+    "cross_entropy_backward": cross_entropy_backward,
     "row_sum": of_rows(lambda x: torch.sum(x, 1, dtype=torch.float32)),
     "row_mean": of_rows(lambda x: torch.mean(x, 1, dtype=torch.float32)),
     "row_max": of_rows(lambda x: torch.amax(x, 1)),

@@ -162,6 +162,18 @@ def convolution(s):
             "groups": groups, "stride": stride, "dilation": dilation} | space  # fmt: skip
 
 
+def convolution_transposed(s):
+    """Steps of decoders: from half the extent to the whole, with half the channels."""
+    axes, in_space = s.one_of(1, 2, 2), s.one_of(7, 14, 28, 64) if not s.tiny else 4
+    channels = s.one_of(64, 128, 256, 512) if not s.tiny else 16
+    filter, padding = s.one_of((2, 0), (4, 1), (3, 1))
+    names = "dhw"[3 - axes :]
+    space = {f"in_{n}": in_space for n in names} | {f"filter_{n}": filter for n in names} | {f"padding_{n}": padding for n in names}
+    images = s.number(1, 16) if not s.tiny else 2
+    return {"type": s.one_of("bf16", "f16"), "axes": axes, "images": images, "channels": channels, "outputs": channels // 2,
+            "stride": 2} | space  # fmt: skip
+
+
 def attention_varlen(s):
     kv_heads = s.one_of(2, 4)
     return {"type": s.one_of(*SIXTEEN_BITS), "heads": kv_heads * s.one_of(1, 4), "kv_heads": kv_heads, "d": s.one_of(64, 128),
@@ -274,6 +286,8 @@ LIBRARY = {
     "attention": (14, attention),
     "attention_backward": (6, attention_backward),
     "convolution": (12, convolution),
+    "attention_with_lse": (2, attention),
+    "convolution_transposed": (2, convolution_transposed),
     "attention_varlen": (4, attention_varlen),
     "decode_attention": (5, decode_attention),
     "paged_attention": (3, paged_attention),

@@ -81,6 +81,59 @@ Ready of_axes(const Args& args) {
                });
 }
 
+/// Of a transposed convolution, whose input is the output of the convolution that has these options.
+template <class T, int S>
+Ready transposed_of_axes(const Args& args) {
+  constexpr int R = S + 2;
+  const Size images = size_of(args, "images"), channels = size_of(args, "channels"), outputs = size_of(args, "outputs"),
+             stride = args.number("stride", 1);
+  const Axes in = axes_of(args, "in", 1), filter = axes_of(args, "filter", 1), padding = axes_of(args, "padding", 0);
+  Axes out{}, step{1, 1, 1};
+  Size positions = images, taps = 1, places = images;
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (a + S >= 3) step[a] = stride;
+    out[a] = (in[a] - 1) * step[a] - 2 * padding[a] + filter[a];
+    positions *= out[a], taps *= filter[a], places *= in[a];
+  }
+  const Input<T, R> x{with_space<R>(images, in, channels), Fill::Normal, seed_of(args, 1)};
+  const Input<T, R> w{with_space<R>(channels, filter, outputs), Fill::Normal, seed_of(args, 2)};
+  const auto line = [=](Size at) -> Line {
+    const Axes o{at / out[2] / out[1] % out[0], at / out[2] % out[1], at % out[2]};
+    const Size image = at / out[2] / out[1] / out[0];
+    return [=](Size output) {
+      double total = 0;
+      for (Size f = 0; f < taps; ++f) {
+        const Axes tap{f / (filter[1] * filter[2]), f / filter[2] % filter[1], f % filter[2]};
+        Size pixel = image;
+        bool inside = true;
+        for (std::size_t a = 0; a < 3; ++a) {
+          const Size p = o[a] + padding[a] - tap[a];
+          inside = inside && p >= 0 && p % step[a] == 0 && p / step[a] < in[a];
+          pixel = pixel * in[a] + p / step[a];
+        }
+        if (!inside) continue;
+        for (Size c = 0; c < channels; ++c)
+          total += x.at(pixel * channels + c) * w.at((c * taps + f) * outputs + output);
+      }
+      return total;
+    };
+  };
+  const Cost cost{bytes_of<T>(places * channels + outputs * taps * channels + positions * outputs),
+                  2.0 * static_cast<double>(places * outputs) * static_cast<double>(taps * channels)};
+  kernels::TransposedConvolutionOptions<S> options;
+  options.stride = last_axes<S>(step), options.padding = last_axes<S>(padding);
+  return ready(args, cost, compare::outputs(Output<T, R>{with_space<R>(images, out, outputs), 0, line}.within(8e-3)),
+               inputs(x, w), [=](const Stream& on, auto& y, const auto& from, const auto& filters) {
+                 y = kernels::convolution_transposed(from, filters, options).on(on);
+               });
+}
+
+Ready convolution_transposed_case(const Args& args) {
+  return by_type<bf16, f16>(args, [&]<class T>(std::type_identity<T>) {
+    return args.number("axes", 2) == 2 ? transposed_of_axes<T, 2>(args) : transposed_of_axes<T, 1>(args);
+  });
+}
+
 Ready convolution_case(const Args& args) {
   return by_type<bf16, f16>(args, [&]<class T>(std::type_identity<T>) {
     switch (args.number("axes", 2)) {
@@ -92,10 +145,13 @@ Ready convolution_case(const Args& args) {
 }
 #else
 Ready convolution_case(const Args&) { throw std::runtime_error("this library has no convolutions"); }
+Ready convolution_transposed_case(const Args& args) { return convolution_case(args); }
 #endif
 
 }  // namespace
 
-std::vector<Case> convolution_cases() { return {{"convolution", convolution_case}}; }
+std::vector<Case> convolution_cases() {
+  return {{"convolution", convolution_case}, {"convolution_transposed", convolution_transposed_case}};
+}
 
 }  // namespace compare

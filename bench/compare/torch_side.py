@@ -118,6 +118,19 @@ def convolution(a):
     return [lambda: function(x, w, None, int(a["stride"]), of("padding"), int(a["dilation"]), groups)]
 
 
+def convolution_transposed(a):
+    torch.backends.cudnn.benchmark = True
+    names, dtype = "dhw"[3 - int(a["axes"]) :], type_of(a)
+
+    def of(key):
+        return tuple(int(a[f"{key}_{n}"]) for n in names)
+
+    x = normal(int(a["images"]), *of("in"), int(a["channels"]), dtype=dtype).movedim(-1, 1)
+    w = normal(int(a["channels"]), *of("filter"), int(a["outputs"]), dtype=dtype).movedim(-1, 1)
+    function = (F.conv_transpose1d, F.conv_transpose2d)[len(names) - 1]
+    return [lambda: function(x, w, None, int(a["stride"]), of("padding"))]
+
+
 def matrix(a):
     return normal(int(a["rows"]), int(a["columns"]), dtype=type_of(a))
 
@@ -179,6 +192,7 @@ WAYS = {
     "attention": attention,
     "attention_backward": attention_backward,
     "convolution": convolution,
+    "convolution_transposed": convolution_transposed,
     "softmax": of_rows(lambda x: torch.softmax(x, 1)),
     "log_softmax": of_rows(lambda x: torch.log_softmax(x, 1)),
     "rms_norm": rms_norm,

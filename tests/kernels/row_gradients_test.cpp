@@ -1,5 +1,6 @@
 // Gradients of norms and softmax, and cross entropy with its gradient, against f64. The references are compared with
 // finite differences.
+#include <functional>
 #include <random>
 
 #include "kernels/support.hpp"

@@ -3,6 +3,7 @@
 
 #include "tessera/kernels/attention.hpp"
 #include "tessera/kernels/attention_varlen.hpp"
+#define COMPARE_HAS_LSE __has_include("tessera/kernels/attention_backward.hpp")
 
 namespace compare {
 namespace {
@@ -47,6 +48,52 @@ Ready attention_case(const Args& args) {
   });
 }
 
+#if COMPARE_HAS_LSE
+Ready attention_with_lse_case(const Args& args) {
+  return by_type<bf16, f16>(args, [&]<class T>(std::type_identity<T>) {
+    const Size batch = size_of(args, "batch"), heads = size_of(args, "heads"), kv_heads = size_of(args, "kv_heads"),
+               queries = size_of(args, "queries"), keys = size_of(args, "keys"), d = size_of(args, "d");
+    const auto options = options_of(args);
+    const auto q = normal<T>(seed_of(args, 1), batch, heads, queries, d);
+    const auto k = normal<T>(seed_of(args, 2), batch, kv_heads, keys, d),
+               v = normal<T>(seed_of(args, 3), batch, kv_heads, keys, d);
+    const auto line = [=](Size at) -> Line {
+      const Size row = at % queries, head = at / queries % heads, b = at / queries / heads;
+      const Size kv = head / (heads / kv_heads);
+      const auto [first, last] = seen(options, row, queries, keys);
+      return attended(
+          d, first, last, [=](Size i) { return q(b, head, row, i); },
+          [=](Size key, Size i) { return k(b, kv, key, i); }, [=](Size key, Size i) { return v(b, kv, key, i); });
+    };
+    const auto sums = [=](Size at) -> Line {
+      const Size head = at % heads, b = at / heads, kv = head / (heads / kv_heads);
+      return [=](Size row) {
+        const auto [first, last] = seen(options, row, queries, keys);
+        double total = 0;
+        for (Size j = first; j < last; ++j) {
+          double s = 0;
+          for (Size i = 0; i < d; ++i) s += q(b, head, row, i) * k(b, kv, j, i);
+          total += std::exp(s / std::sqrt(static_cast<double>(d)));  // of normal numbers: no overflow
+        }
+        return std::log(total);
+      };
+    };
+    const double pairs = static_cast<double>(queries) * static_cast<double>(keys) * (options.causal ? 0.5 : 1);
+    const Cost cost{bytes_of<T>(2 * batch * heads * queries * d + 2 * batch * kv_heads * keys * d),
+                    4.0 * static_cast<double>(batch * heads * d) * pairs};
+    return ready(args, cost,
+                 outputs(output<T>(line, batch, heads, queries, d).within(8e-3),
+                         output<f32>(sums, batch, heads, queries).within(1e-3)),
+                 inputs(q, k, v),
+                 [=](const Stream& on, auto& o, auto& lse, const auto& a, const auto& b, const auto& c) {
+                   std::tie(o, lse) = kernels::attention_with_lse(a, b, c, options).on(on);
+                 });
+  });
+}
+#else
+Ready attention_with_lse_case(const Args&) { throw std::runtime_error("this library gives no log-sum-exp"); }
+#endif
+
 Ready varlen_case(const Args& args) {
   return by_type<bf16, f16>(args, [&]<class T>(std::type_identity<T>) {
     const Size heads = size_of(args, "heads"), kv_heads = size_of(args, "kv_heads"), d = size_of(args, "d"),
@@ -81,6 +128,10 @@ Ready varlen_case(const Args& args) {
 
 }  // namespace
 
-std::vector<Case> attention_cases() { return {{"attention", attention_case}, {"attention_varlen", varlen_case}}; }
+std::vector<Case> attention_cases() {
+  return {{"attention", attention_case},
+          {"attention_with_lse", attention_with_lse_case},
+          {"attention_varlen", varlen_case}};
+}
 
 }  // namespace compare

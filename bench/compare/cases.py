@@ -2,6 +2,7 @@
 aligned and ragged shapes. A seed gives the same cases everywhere; by default the seed is the date.
 
     cases.py [--seed N] [--count N] [--tiny]      prints them, one a line
+    cases.py --only NAME[,NAME] [--count N]       of these functions, for gpu-compare.sh --cases
     cases.py --selftest PROGRAM                   PROGRAM: compare_bench, whose --list must agree with this table
 """
 
@@ -121,6 +122,58 @@ def attention(s):
     return {"type": type, "batch": batch, "heads": heads, "kv_heads": kv_heads, "d": d, "causal": causal} | length | window
 
 
+def attention_backward(s):
+    shapes = attention(s)
+    keys = min(int(shapes["keys"]), 4096)
+    return shapes | {"keys": keys, "queries": keys if shapes["causal"] else min(int(shapes["queries"]), 4096)}
+
+
+def convolution(s):
+    """Layers as residual, depth-wise and encoding networks have, over one to three axes; a quarter has other extents."""
+    axes = s.one_of(1, 2, 2, 2, 2, 3)
+    names = "dhw"[3 - axes :]
+    kind = s.one_of("residual", "residual", "pointwise", "by_channel", "first")
+    longest = {1: 4096, 2: 128, 3: 32}[axes]
+    most = 1 << (10 if s.tiny else 21)
+    extents = {1: (256, 1000, 4096), 2: (7, 14, 28, 56, 56, 112), 3: (8, 16, 28)}[axes]
+    in_space = s.one_of(*extents) if s.random.random() < 0.75 else s.number(5, longest)
+    if s.tiny:
+        in_space = s.number(4, 6)
+    channels = s.one_of(64, 96, 128, 192, 256, 384, 512) if s.random.random() < 0.75 else s.extent(8, 512, "ragged")
+    outputs = s.one_of(channels, 64, 128, 256, 512)
+    filter, stride, groups = s.one_of(3, 3, 3, 5), s.one_of(1, 1, 1, 2), 1
+    if kind == "pointwise":
+        filter = 1
+    if kind == "by_channel":
+        filter, outputs, groups, stride = s.one_of(3, 7), channels, channels, 1
+    if kind == "first":
+        channels, outputs, filter, stride = s.one_of(1, 3, 4), s.one_of(64, 96), s.one_of(4, 7), s.one_of(2, 4)
+    dilation = 2 if kind == "residual" and s.random.random() < 0.15 else 1
+    while s.tiny and max(channels, outputs) > 40:
+        channels, outputs, groups = channels // 2, outputs // 2, max(1, groups // 2)
+    pixels = in_space**axes
+    images = max(1, min(64, s.number(most // 4, most) // pixels))
+    if kind != "by_channel":  # 1e12 operations at most
+        images = max(1, min(images, int(5e11 / (pixels * channels * outputs * filter**axes / stride**axes))))
+    images = max(1, min(images, (1 << 28) // (pixels * max(channels, outputs))))
+    space = {f"in_{n}": in_space for n in names} | {f"filter_{n}": filter for n in names}
+    space |= {f"padding_{n}": dilation * (filter // 2) for n in names}
+    return {"type": s.one_of("bf16", "bf16", "f16"), "axes": axes, "images": images, "channels": channels, "outputs": outputs,
+            "groups": groups, "stride": stride, "dilation": dilation} | space  # fmt: skip
+
+
+def convolution_transposed(s):
+    """Steps of decoders: from half the extent to the whole, with half the channels."""
+    axes, in_space = s.one_of(1, 2, 2), s.one_of(7, 14, 28, 64) if not s.tiny else 4
+    channels = s.one_of(64, 128, 256, 512) if not s.tiny else 16
+    filter, padding = s.one_of((2, 0), (4, 1), (3, 1))
+    names = "dhw"[3 - axes :]
+    space = {f"in_{n}": in_space for n in names} | {f"filter_{n}": filter for n in names} | {f"padding_{n}": padding for n in names}
+    images = s.number(1, 16) if not s.tiny else 2
+    return {"type": s.one_of("bf16", "f16"), "axes": axes, "images": images, "channels": channels, "outputs": channels // 2,
+            "stride": 2} | space  # fmt: skip
+
+
 def attention_varlen(s):
     kv_heads = s.one_of(2, 4)
     return {"type": s.one_of(*SIXTEEN_BITS), "heads": kv_heads * s.one_of(1, 4), "kv_heads": kv_heads, "d": s.one_of(64, 128),
@@ -145,6 +198,10 @@ def softmax(s):
 
 def norm(s):
     return {"type": s.one_of("bf16", "bf16", "f16", "f32")} | s.matrix(longest=24000)
+
+
+def norm_gradient(s):
+    return {"type": s.one_of("bf16", "bf16", "f16", "f32")} | s.matrix(longest=16000, most=1 << 25)
 
 
 def add_norm(s):
@@ -227,6 +284,10 @@ LIBRARY = {
     "batched_gemm": (4, batched_gemm),
     "block_scaled_linear": (2, block_scaled_linear),
     "attention": (14, attention),
+    "attention_backward": (6, attention_backward),
+    "convolution": (12, convolution),
+    "attention_with_lse": (2, attention),
+    "convolution_transposed": (2, convolution_transposed),
     "attention_varlen": (4, attention_varlen),
     "decode_attention": (5, decode_attention),
     "paged_attention": (3, paged_attention),
@@ -236,6 +297,12 @@ LIBRARY = {
     "layer_norm": (5, norm),
     "add_rms_norm": (2, add_norm),
     "add_layer_norm": (2, add_norm),
+    "softmax_backward": (2, softmax),
+    "log_softmax_backward": (1, softmax),
+    "rms_norm_backward": (2, norm_gradient),
+    "layer_norm_backward": (2, norm_gradient),
+    "cross_entropy": (2, softmax),
+    "cross_entropy_backward": (2, softmax),
     "row_sum": (2, reduction),
     "row_mean": (1, reduction),
     "row_max": (1, reduction),
@@ -298,10 +365,13 @@ def command_of(name, arguments, seed):
     return " ".join([name, *(f"{k}={v}" for k, v in arguments.items()), f"seed={seed}"])
 
 
-def generate(seed, count=200, tiny=False):
+def generate(seed, count=200, tiny=False, only=None):
     """The commands of `count` cases: each function first (in an order that depends on the seed, if `count` is too small for
-    all), then more of them by weight."""
+    all), then more of them by weight. `only`: of these functions."""
     s = Shapes(seed, tiny)
+    if only:
+        names = [only[i % len(only)] for i in range(count)]
+        return [command_of(name, LIBRARY[name][1](s), s.random.randrange(1, 1 << 30)) for name in names]
     first = [(name, shapes, {}) for name, (_, shapes) in LIBRARY.items()] + TWICE
     first += [(name, shapes, {}) for name, shapes in USERS.items()]
     weights = {name: weight for name, (weight, _) in LIBRARY.items()}
@@ -346,11 +416,12 @@ def main():
     parser.add_argument("--seed", type=int, default=today())
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--only", metavar="NAME[,NAME]", type=lambda names: names.split(","))
     parser.add_argument("--selftest", metavar="PROGRAM")
     options = parser.parse_args()
     if options.selftest:
         return selftest(options.selftest)
-    print("\n".join(generate(options.seed, options.count, options.tiny)))
+    print("\n".join(generate(options.seed, options.count, options.tiny, options.only)))
     return 0
 
 

@@ -34,8 +34,9 @@ constexpr double kLeadBytesPerMs = 2.5e9;  // of an H200; more or less does not 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
   for (auto some :
-       {product_cases, product_plan_cases, linear_cases, batched_cases, attention_cases, decode_cases, row_cases,
-        norm_cases, reduction_cases, elementwise_cases, table_cases, quantize_cases, expert_cases, user_cases}) {
+       {product_cases, product_plan_cases, linear_cases, batched_cases, attention_cases, attention_backward_cases,
+        convolution_cases, row_gradient_cases, decode_cases, row_cases, norm_cases, reduction_cases, elementwise_cases,
+        table_cases, quantize_cases, expert_cases, user_cases}) {
     const auto cases = some();
     all.insert(all.end(), cases.begin(), cases.end());
   }

@@ -79,6 +79,58 @@ def attention(a):
     return [by(backends.CUDNN_ATTENTION), by(backends.FLASH_ATTENTION)] if DEVICE == "cuda" else [by(backends.MATH)]
 
 
+def attention_backward(a):
+    if "window" in a:
+        raise Missing("PyTorch has no function with a window")
+    dtype, causal = type_of(a), a["causal"] != "0"
+    batch, heads, kv, d = int(a["batch"]), int(a["heads"]), int(a["kv_heads"]), int(a["d"])
+    q, g = (normal(batch, heads, int(a["queries"]), d, dtype=dtype) for _ in range(2))
+    k, v = (normal(batch, kv, int(a["keys"]), d, dtype=dtype) for _ in range(2))
+    for x in (q, k, v):
+        x.requires_grad_()
+
+    def by(backend):
+        made = []
+
+        def call():
+            if not made:  # the forward pass, once
+                with torch.nn.attention.sdpa_kernel(backend):
+                    made.append(F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != kv))
+            return torch.autograd.grad(made[0], (q, k, v), g, retain_graph=True)
+
+        return call
+
+    backends = torch.nn.attention.SDPBackend
+    return [by(backends.CUDNN_ATTENTION), by(backends.FLASH_ATTENTION)] if DEVICE == "cuda" else [by(backends.MATH)]
+
+
+def convolution(a):
+    torch.backends.cudnn.benchmark = True
+    names, dtype = "dhw"[3 - int(a["axes"]) :], type_of(a)
+    channels, outputs, groups = int(a["channels"]), int(a["outputs"]), int(a["groups"])
+
+    def of(key):
+        return tuple(int(a[f"{key}_{n}"]) for n in names)
+
+    x = normal(int(a["images"]), *of("in"), channels, dtype=dtype).movedim(-1, 1)  # channels last in memory
+    w = normal(outputs, *of("filter"), channels // groups, dtype=dtype).movedim(-1, 1)
+    function = (F.conv1d, F.conv2d, F.conv3d)[len(names) - 1]
+    return [lambda: function(x, w, None, int(a["stride"]), of("padding"), int(a["dilation"]), groups)]
+
+
+def convolution_transposed(a):
+    torch.backends.cudnn.benchmark = True
+    names, dtype = "dhw"[3 - int(a["axes"]) :], type_of(a)
+
+    def of(key):
+        return tuple(int(a[f"{key}_{n}"]) for n in names)
+
+    x = normal(int(a["images"]), *of("in"), int(a["channels"]), dtype=dtype).movedim(-1, 1)
+    w = normal(int(a["channels"]), *of("filter"), int(a["outputs"]), dtype=dtype).movedim(-1, 1)
+    function = (F.conv_transpose1d, F.conv_transpose2d)[len(names) - 1]
+    return [lambda: function(x, w, None, int(a["stride"]), of("padding"))]
+
+
 def matrix(a):
     return normal(int(a["rows"]), int(a["columns"]), dtype=type_of(a))
 
@@ -101,6 +153,30 @@ def layer_norm(a):
     return [lambda: F.layer_norm(x, (x.shape[1],), w, b, 1e-6)]
 
 
+def gradient_of(function, *more):
+    """The backward pass of function(x, ...) for the gradient of its result; `more`: which vectors of a row's length follow x."""
+
+    def ways(a):
+        x, vectors = matrix(a).requires_grad_(), [normal(int(a["columns"]), dtype=type_of(a)).requires_grad_() for _ in more]
+        y = function(x, *vectors)
+        g = torch.randn_like(y)
+        return [lambda: torch.autograd.grad(y, (x, *vectors), g, retain_graph=True)]
+
+    return ways
+
+
+def cross_entropy(a):
+    x, t = matrix(a), torch.randint(int(a["columns"]), (int(a["rows"]),), device=DEVICE)
+    return [lambda: F.cross_entropy(x, t, reduction="none")]
+
+
+def cross_entropy_backward(a):
+    x, t = matrix(a).requires_grad_(), torch.randint(int(a["columns"]), (int(a["rows"]),), device=DEVICE)
+    y = F.cross_entropy(x, t, reduction="none")
+    g = torch.randn_like(y)
+    return [lambda: torch.autograd.grad(y, x, g, retain_graph=True)]
+
+
 def top_k(a):
     x, k = matrix(a), int(a["k"])
     return [lambda: torch.topk(x, k)]
@@ -114,10 +190,19 @@ WAYS = {
     "linear": linear,
     "batched_gemm": batched,
     "attention": attention,
+    "attention_backward": attention_backward,
+    "convolution": convolution,
+    "convolution_transposed": convolution_transposed,
     "softmax": of_rows(lambda x: torch.softmax(x, 1)),
     "log_softmax": of_rows(lambda x: torch.log_softmax(x, 1)),
     "rms_norm": rms_norm,
     "layer_norm": layer_norm,
+    "softmax_backward": gradient_of(lambda x: torch.softmax(x, 1)),
+    "log_softmax_backward": gradient_of(lambda x: torch.log_softmax(x, 1)),
+    "rms_norm_backward": gradient_of(lambda x, w: F.rms_norm(x, (x.shape[1],), w, 1e-6), "weight"),
+    "layer_norm_backward": gradient_of(lambda x, w, b: F.layer_norm(x, (x.shape[1],), w, b, 1e-6), "weight", "bias"),
+    "cross_entropy": cross_entropy,
+    "cross_entropy_backward": cross_entropy_backward,
     "row_sum": of_rows(lambda x: torch.sum(x, 1, dtype=torch.float32)),
     "row_mean": of_rows(lambda x: torch.mean(x, 1, dtype=torch.float32)),
     "row_max": of_rows(lambda x: torch.amax(x, 1)),

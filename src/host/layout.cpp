@@ -81,6 +81,26 @@ void check_reshape(const LayoutRef& from, std::span<const std::int64_t> to, Sour
   }
 }
 
+void check_windows(const LayoutRef& from, std::span<const std::int64_t> dims, std::span<const std::int64_t> strides,
+                   SourceLocation where) {
+  check_extents(dims, where);
+  if (!from.contiguous())
+    throw ShapeError(
+        concat("windows of a view with strides ", extents_text(from.strides), " over ", extents_text(from.dims),
+               ": only of row-major memory without gaps.\n", "  Make it contiguous first: clone(view)."),
+        where);
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
+  std::int64_t left = from.size() - 1;  // elements behind the last one that is reached
+  for (std::size_t a = 0; a < dims.size(); ++a) {
+    const std::int64_t steps = dims[a] - 1;
+    if (strides[a] < 0 || left < 0 || (steps > 0 && strides[a] > left / steps))
+      throw ShapeError(concat("windows of ", extents_text(dims), " with strides ", extents_text(strides),
+                              " reach beyond the ", from.size(), " elements: reduce an extent or a stride."),
+                       where);
+    left -= steps * strides[a];
+  }
+}
+
 std::string type_text(const char* what, ElementType element, int rank) {
   return concat(what, "<", info(element).name, ", ", rank, ">");
 }

@@ -82,6 +82,11 @@ TEST(Attention, ScoresThatGrow) {
   }
   check({1, 1, 1, 70, 400, 64, 30}, {.causal = true, .window = 50});
 }
+TEST(Attention, WideHeads) {
+  check({1, 2, 1, 70, 130, 264}, {});
+  check<f16>({1, 1, 1, 100, 70, 512}, {.causal = true});
+  check<f32>({1, 1, 1, 20, 90, 1024}, {.causal = true, .window = 9});
+}
 TEST(Attention, NegativeScales) {
   check({1, 1, 1, 100, 300, 64}, {.scale = -0.1f});
   check({1, 1, 1, 200, 200, 64}, {.scale = -0.5f, .causal = true});

@@ -63,6 +63,9 @@ void check_axis(int axis, int rank, SourceLocation where);
 void check_slice(int axis, std::int64_t lo, std::int64_t hi, std::int64_t dim, SourceLocation where);
 /// Throws ShapeError unless `from` is contiguous and has as many elements as `to`.
 void check_reshape(const LayoutRef& from, std::span<const std::int64_t> to, SourceLocation where);
+/// Throws ShapeError unless `from` is contiguous and contains every element that these extents and strides reach.
+void check_windows(const LayoutRef& from, std::span<const std::int64_t> dims, std::span<const std::int64_t> strides,
+                   SourceLocation where);
 /// Throws the BorrowError of an empty `what` ("Tensor", "View", ...).
 [[noreturn]] void throw_empty(const char* what, ElementType element, int rank, SourceLocation where);
 /// "Tensor<f32, 2>".

@@ -352,4 +352,68 @@ detail::AllOf<T...> all(Op<T>... ops) {
   return detail::all_of({}, ops...);
 }
 
+namespace detail {
+template <class T>
+class ReadyNode final : public OpNode<T> {
+ public:
+  explicit ReadyNode(T&& value) : value_(std::move(value)) {}
+  runtime::Backend* device() const noexcept override { return nullptr; }
+  T run(const Stream&) override { return std::move(value_); }
+
+ private:
+  T value_;
+};
+}  // namespace detail
+
+/// An operation that has this result and does nothing: what a function given to then() passes on, beside others in
+/// all().
+template <class T>
+  requires(!std::is_lvalue_reference_v<T>)
+Op<T> ready(T&& value) {
+  return Op<T>(std::make_unique<detail::ReadyNode<T>>(std::move(value)));
+}
+
+namespace detail {
+/// The parts of a tuple; anything else as a tuple of one element.
+template <class T>
+std::tuple<T> parts_of_result(T&& value) {
+  return std::tuple<T>(std::move(value));
+}
+template <class... T>
+std::tuple<T...> parts_of_result(std::tuple<T...>&& values) {
+  return std::move(values);
+}
+template <class... T>
+auto flat_tuple(std::tuple<T...>&& values) {
+  return std::apply([](T&... value) { return std::tuple_cat(parts_of_result(std::move(value))...); }, values);
+}
+template <class T>
+using FlatTuple = decltype(flat_tuple(std::declval<T&&>()));
+
+template <class T>
+class FlatNode final : public OpNode<FlatTuple<T>> {
+ public:
+  explicit FlatNode(OwnedOp<OpNode<T>>& first) { first_ = std::move(first); }
+  runtime::Backend* device() const noexcept override { return device_of(*first_); }
+  void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work) override {
+    before_waiting_for(*first_, stream, work);
+  }
+  FlatTuple<T> run(const Stream& stream) override { return flat_tuple(run_node(*std::move(first_), stream)); }
+
+ private:
+  OwnedOp<OpNode<T>> first_;
+};
+}  // namespace detail
+
+/// The same operation, with the elements of tuples in its result in their places: {a, {b, c}}, which all() gives of
+/// operations of which one has two results, becomes {a, b, c}. Throws BorrowError if the operation has been run or
+/// moved already.
+template <class... T>
+Op<detail::FlatTuple<std::tuple<T...>>> flattened(Op<std::tuple<T...>> op,
+                                                  SourceLocation where = SourceLocation::current()) {
+  detail::Reach::check_live(op, where);
+  return Op<detail::FlatTuple<std::tuple<T...>>>(
+      std::make_unique<detail::FlatNode<std::tuple<T...>>>(detail::Reach::node(op)));
+}
+
 }  // namespace tessera

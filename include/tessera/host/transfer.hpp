@@ -434,6 +434,19 @@ View<T, N> reshape(const View<T, R>& x, const Dims<N>& dims, SourceLocation wher
   return detail::Reach::make<View<T, N>>(
       detail::reshaped(detail::Layout<R>(detail::Reach::layout(x.view(where))), element_type<T>, dims, where));
 }
+/// A view of x with other extents and strides (in elements, at least 0): element (i, j, ...) is element i * strides[0]
+/// + j * strides[1] + ... of x in row-major order. Elements may have several places, as those of overlapping windows
+/// have: windows(x, Dims(n - 2, 3), {1, 1}) has in row i the elements i, i + 1, i + 2. Throws ShapeError unless x is
+/// contiguous and has all these elements.
+template <Element T, int R, int N>
+View<T, N> windows(const View<T, R>& x, const Dims<N>& dims,
+                   const std::type_identity_t<std::array<std::int64_t, N>>& strides,
+                   SourceLocation where = SourceLocation::current()) {
+  detail::Layout<R> from(detail::Reach::layout(x.view(where)));
+  detail::check_windows(detail::ref(from, element_type<T>), dims, strides, where);
+  return detail::Reach::make<View<T, N>>(
+      detail::Layout<N>{std::move(from.storage), from.offset, dims.array(), strides});
+}
 /// The same memory as a tensor of other extents; `x` is empty afterwards, and unchanged if this throws.
 template <Element T, int R, int N>
 [[nodiscard]] Tensor<T, N> reshape(TESSERA_ARG_LIVE Tensor<T, R>&& x, const Dims<N>& dims,
@@ -448,6 +461,41 @@ template <Element T, int R, int N>
 Op<Tensor<T, N>> reshape(Op<Tensor<T, R>>&& op, const Dims<N>& dims, SourceLocation where = SourceLocation::current()) {
   detail::Reach::check_live(op, where);
   return Op<Tensor<T, N>>(std::make_unique<detail::ReshapeNode<T, R, N>>(detail::Reach::node(op), dims, where));
+}
+
+namespace detail {
+template <class T>
+class ReadingNode final : public OpNode<T> {
+ public:
+  ReadingNode(OwnedOp<OpNode<T>>& first, std::vector<runtime::ReadLease> leases) : leases_(std::move(leases)) {
+    first_ = std::move(first);
+  }
+  runtime::Backend* device() const noexcept override { return device_of(*first_); }
+  void before_waiting(const Stream& stream, std::vector<runtime::Ticket>& work) override {
+    before_waiting_for(*first_, stream, work);
+  }
+  T run(const Stream& stream) override {
+    const auto first = std::move(first_);
+    return run_node(*first, stream);
+  }
+
+ private:
+  OwnedOp<OpNode<T>> first_;
+  std::vector<runtime::ReadLease> leases_;
+};
+}  // namespace detail
+
+/// The same operation, which reads these tensors and views as well: what a function given to then() will read is leased
+/// from now on. Throws BorrowError if one of them is empty or being written.
+template <class T, class... X>
+Op<T> reading(Op<T> op, SourceLocation where, const X&... tensors) {
+  detail::Reach::check_live(op, where);
+  std::vector<runtime::ReadLease> leases;
+  leases.reserve(sizeof...(X));
+  (leases.emplace_back(detail::Reach::layout(tensors.view(where)).storage,
+                       runtime::Holder{.what = "a function of then()", .where = where}),
+   ...);
+  return Op<T>(std::make_unique<detail::ReadingNode<T>>(detail::Reach::node(op), std::move(leases)));
 }
 
 }  // namespace tessera

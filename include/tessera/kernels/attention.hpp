@@ -4,7 +4,7 @@
 //
 //   auto o = kernels::attention(q, k, v, {.causal = true, .window = 4096}).sync();   // a query sees 4096 keys
 //
-// q is [batch, heads, queries, d], k and v [batch, kv_heads, keys, d] with heads a multiple of kv_heads, d up to 256.
+// q is [batch, heads, queries, d], k and v [batch, kv_heads, keys, d] with heads a multiple of kv_heads, d up to 1024.
 // Causal: the last query sees all keys, the one before it all but the last, ... A query that sees no key gives 0.
 // A NaN or an infinity in the values of a key reaches the queries that see it and no other.
 #pragma once
@@ -12,22 +12,58 @@
 
 namespace tessera::kernels {
 
+/// The queries of a block, and their scores with keys that `keys_at(c)` loads: the tile of columns c, [N, D].
+template <class T, int BM, int D, bool Wide>
+class QueriesOf {
+ public:
+  QueriesOf(const Mut<T, 1, 1, BM, D>& o, const In<T, dyn, dyn, dyn, dyn>& q)
+      : tile_(reshape(q.load_like(o), shape<BM, D>)) {}
+  template <int N>
+  Tile<f32, BM, N> scores(const auto& keys_at) const {
+    return mma(tile_, transpose(keys_at(0)), zeros<f32, BM, N>());
+  }
+
+ private:
+  Tile<T, BM, D> tile_;
+};
+/// Of more columns than the piece has: scores are sums over tiles of D columns.
+template <class T, int BM, int D>
+class QueriesOf<T, BM, D, true> {
+ public:
+  QueriesOf(const Mut<T, 1, 1, BM, D>& o, const In<T, dyn, dyn, dyn, dyn>& q)
+      : tiles_(q.tiles(shape<1, 1, BM, D>)), batch_(o.index()[0]), head_(o.index()[1]), block_(o.index()[2]) {}
+  template <int N>
+  Tile<f32, BM, N> scores(const auto& keys_at) const {
+    auto sums = zeros<f32, BM, N>();
+    for (auto c : range(tiles_.count(3))) {
+      auto q = reshape(tiles_.load(batch_, head_, block_, c), shape<BM, D>);
+      sums = mma(q, transpose(keys_at(c)), sums);
+    }
+    return sums;
+  }
+
+ private:
+  decltype(std::declval<const In<T, dyn, dyn, dyn, dyn>&>().tiles(shape<1, 1, BM, D>)) tiles_;
+  Scalar<i32> batch_, head_, block_;
+};
+
 /// `Running`: uses a running maximum from the start, also where a thread has no registers for the scores of the next
 /// step (d = 256). `Straight`: requires that only the last tile of keys needs a mask (causal; keys - queries must be a
-/// multiple of BM), and processes that tile after the loop.
-template <AttentionMask Mask, class T, int BM, int BN, int D, bool Running = Mask == AttentionMask::Window || (D > 128),
-          bool Straight = false>
-void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T, dyn, dyn, dyn, dyn> k,
-                       In<T, dyn, dyn, dyn, dyn> v, Scalar<f32> scale, Scalar<i32> window) {
-  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
+/// multiple of BM), and processes that tile after the loop. `Wide`: q has more than D columns; the piece has D columns
+/// of the result then, and scores are summed over tiles of D columns.
+template <AttentionMask Mask, class T, int BM, int BN, int D, bool Running, bool Straight, bool Wide = false>
+OnlineSoftmax<BM, D> attended(const Mut<T, 1, 1, BM, D>& o, const In<T, dyn, dyn, dyn, dyn>& q,
+                              const In<T, dyn, dyn, dyn, dyn>& k, const In<T, dyn, dyn, dyn, dyn>& v,
+                              const Scalar<f32>& scale, const Scalar<i32>& window) {
+  static_assert(!Wide || Running);
   if constexpr (Straight) {
     static_assert(!Running && Mask != AttentionMask::Window && BN % BM == 0);
     if constexpr (Mask == AttentionMask::Causal)
       require((k.dim(2) - q.dim(2)) % BM == 0, "keys - queries must be a multiple of a tile's queries");
   }
-  auto [batch, head, block, zero] = o.index();
+  auto [batch, head, block, column] = o.index();
   auto kv_head = head / (q.dim(1) / k.dim(1));
-  auto Q = reshape(q.load_like(o), shape<BM, D>);
+  const QueriesOf<T, BM, D, Wide> Q(o, q);
   auto first = block * BM + (k.dim(2) - q.dim(2));  // the position of the first query among the keys
   auto unit = scale * log2e<f32>;                   // scores in units of log2(e), for exp2
   auto masked = [&](const auto& s, const Scalar<i32>& j) {
@@ -40,10 +76,14 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
     return std::pair(begin, end);
   };
   auto scores = [&]<int N>(Shape<1, 1, N, D> keys, const Scalar<i32>& j) {
-    return mma(Q, transpose(reshape(k.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>)), zeros<f32, BM, N>());
+    return Q.template scores<N>(
+        [&](const auto& c) { return reshape(k.tiles(keys).load(batch, kv_head, j, c), shape<N, D>); });
   };
   auto values = [&]<int N>(Shape<1, 1, N, D> keys, const Scalar<i32>& j) {
-    return reshape(v.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>);
+    if constexpr (Wide)
+      return reshape(v.tiles(keys).load(batch, kv_head, j, column), shape<N, D>);
+    else
+      return reshape(v.tiles(keys).load(batch, kv_head, j, 0), shape<N, D>);
   };
   auto attend = [&]<int N>(Shape<1, 1, N, D> keys, auto tiles, auto state) {
     for (auto j : range(tiles.first, tiles.second)) {
@@ -110,7 +150,94 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
       }
     }
   }
+  return state;
+}
+
+template <AttentionMask Mask, class T, int BM, int BN, int D, bool Running = Mask == AttentionMask::Window || (D > 128),
+          bool Straight = false, bool Wide = false>
+void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T, dyn, dyn, dyn, dyn> k,
+                       In<T, dyn, dyn, dyn, dyn> v, Scalar<f32> scale, Scalar<i32> window) {
+  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
+  const auto state = attended<Mask, T, BM, BN, D, Running, Straight, Wide>(o, q, k, v, scale, window);
   o.store(reshape(cast<T>(state.result()), shape<1, 1, BM, D>));
+}
+
+/// The same, and the natural logarithm of the sum of the exponentials of each query's scores: [batch, heads, queries].
+/// -infinity for a query that sees no key.
+template <AttentionMask Mask, class T, int BM, int BN, int D, bool Running, bool Straight>
+void attention_forward_lse(Mut<T, 1, 1, BM, D> o, Mut<f32, 1, 1, BM> lse, In<T, dyn, dyn, dyn, dyn> q,
+                           In<T, dyn, dyn, dyn, dyn> k, In<T, dyn, dyn, dyn, dyn> v, Scalar<f32> scale,
+                           Scalar<i32> window) {
+  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
+  const auto state = attended<Mask, T, BM, BN, D, Running, Straight>(o, q, k, v, scale, window);
+  o.store(reshape(cast<T>(state.result()), shape<1, 1, BM, D>));
+  lse.store(reshape(state.log_sum() / log2e<f32>, shape<1, 1, BM>));
+}
+/// Those logarithms alone, for wide heads: several pieces of the result have the same queries.
+template <AttentionMask Mask, class T, int BM, int BN, int D>
+void attention_log_sums(Mut<f32, 1, 1, BM> lse, In<T, dyn, dyn, dyn, dyn> q, In<T, dyn, dyn, dyn, dyn> k,
+                        Scalar<f32> scale, Scalar<i32> window) {
+  require(q.dim(1) % k.dim(1) == 0, "query heads must be a multiple of key heads");
+  auto [batch, head, block] = lse.index();
+  auto kv_head = head / (q.dim(1) / k.dim(1));
+  auto first = block * BM + (k.dim(2) - q.dim(2));
+  auto unit = scale * log2e<f32>;
+  auto Q = q.tiles(shape<1, 1, BM, D>);
+  auto K = k.tiles(shape<1, 1, BN, D>);
+  auto begin = Scalar<i32>(0), end = K.count(2);
+  if constexpr (Mask != AttentionMask::Full) end = min(end, ceil_div(max(first + BM, 0), BN));
+  if constexpr (Mask == AttentionMask::Window) begin = max(first - window + 1, 0) / BN;
+  auto m = full<f32, BM, 1>(std::numeric_limits<f32>::lowest()), l = zeros<f32, BM, 1>();
+  for (auto j : range(begin, end)) {
+    auto s = zeros<f32, BM, BN>();
+    for (auto c : range(Q.count(3)))
+      s = mma(reshape(Q.load(batch, head, block, c), shape<BM, D>),
+              transpose(reshape(K.load(batch, kv_head, j, c), shape<BN, D>)), s);
+    s = without_unseen<Mask>(s, first, j, k.dim(2), window, where(unit < 0, infinity<f32>, -infinity<f32>)) * unit;
+    auto m2 = max(m, max(s, axis<1>));
+    l = l * exp2(m - m2) + sum(exp2(s - m2), axis<1>);
+    m = m2;
+  }
+  lse.store(reshape((m + log2(l)) / log2e<f32>, shape<1, 1, BM>));
+}
+
+/// A form of the kernel, as types of constants: f(mask, BM, BN, D, running, straight, wide).
+template <int BM, int BN, int D, AttentionMask Mask, bool Straight, bool Wide>
+struct AttentionForm {
+  static constexpr AttentionMask mask = Mask;
+  static constexpr int rows = BM, keys = BN, columns = D;
+  static constexpr bool running = Mask == AttentionMask::Window || D > 128 || Wide, straight = Straight, wide = Wide;
+};
+/// f(AttentionForm) for these operands; `Least`: the least columns of a tile.
+template <int Least, Operand Q, Operand K, class F>
+auto with_attention_form(const char* name, const Q& q, const K& k, const AttentionOptions& options,
+                         SourceLocation where, F&& f) {
+  constexpr int kStraight = 3;  // causal, with the last tile of keys after the loop
+  constexpr int kRows = 64;
+  int form = options.mask(name, where);
+  if (form == static_cast<int>(AttentionMask::Causal) && (k.dim(2, where) - q.dim(2, where)) % kRows == 0)
+    form = kStraight;
+  return with_constant<4>(form, [&](auto m) {
+    constexpr auto mask = m() == kStraight ? AttentionMask::Causal : static_cast<AttentionMask>(m());
+    if (q.dim(3, where) > kWideHead) return f(AttentionForm<kRows, 64, 128, mask, false, true>{});
+    return with_extent<Least, static_cast<int>(kWideHead)>(q.dim(3, where), [&](auto d) {
+      constexpr bool straight = m() == kStraight && (d == 64 || d == 128);  // at 256 it spills
+      // 128 x 128 also where the loop of the second computation would leave no shared memory for tensor copies of 64 x
+      // 128.
+      constexpr bool large = d >= 256 || (d == 128 && mask != AttentionMask::Full && !straight);
+      return f(AttentionForm < large ? 128 : kRows, 128, d, mask, straight, false > {});
+    });
+  });
+}
+/// The checks of attention(); returns the window, at most the number of keys, so that positions minus the window do not
+/// overflow 32 bits.
+template <Operand Q, Operand K, Operand V>
+int checked_window(const char* name, const Q& q, const K& k, const V& v, const AttentionOptions& options,
+                   SourceLocation where) {
+  static_assert(Q::rank == 4 && K::rank == 4 && V::rank == 4, "attention takes [batch, heads, length, d]");
+  check_attention(name, q, k, v, 1, where, kWidestHead);
+  expect_dim(name, "k", k, 0, q.dim(0, where), where);
+  return static_cast<int>(std::min<std::int64_t>(options.window, k.dim(2, where)));
 }
 
 /// softmax(scale * q k^T) v with q's extents. Throws ShapeError for extents and options that do not fit, BorrowError
@@ -119,29 +246,36 @@ template <Operand Q, Operand K, Operand V>
 Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const AttentionOptions& options = {},
                                        SourceLocation where = SourceLocation::current()) {
   using T = element_of<Q>;
-  static_assert(Q::rank == 4 && K::rank == 4 && V::rank == 4, "attention takes [batch, heads, length, d]");
-  check_attention("attention", q, k, v, 1, where);
-  expect_dim("attention", "k", k, 0, q.dim(0, where), where);
-  // At most the number of keys, so that positions minus the window do not overflow 32 bits.
-  const int window = static_cast<int>(std::min<std::int64_t>(options.window, k.dim(2, where)));
-  constexpr int kStraight = 3;  // causal, with the last tile of keys after the loop
-  constexpr int kRows = 64;
-  int form = options.mask("attention", where);
-  if (form == static_cast<int>(AttentionMask::Causal) && (k.dim(2, where) - q.dim(2, where)) % kRows == 0)
-    form = kStraight;
-  return with_constant<4>(form, [&](auto m) {
-    return with_extent<32, 256>(q.dim(3, where), [&](auto d) {
-      constexpr bool straight = m() == kStraight && (d == 64 || d == 128);  // at 256 it spills
-      constexpr auto mask = m() == kStraight ? AttentionMask::Causal : static_cast<AttentionMask>(m());
-      // 128 x 128 also where the loop of the second computation would leave no shared memory for tensor copies of 64 x
-      // 128.
-      constexpr bool large = d >= 256 || (d == 128 && mask != AttentionMask::Full && !straight);
-      constexpr int BM = large ? 128 : kRows, BN = 128;
-      constexpr bool running = mask == AttentionMask::Window || d > 128;
-      return kernel<attention_forward<mask, T, BM, BN, d, running, straight>>(
-          empty<T>(q.dims(where), where), q.view(where), k.view(where), v.view(where),
-          options.scale_for(q.dim(3, where), "attention", where), window, where);
-    });
+  const int window = checked_window("attention", q, k, v, options, where);
+  return with_attention_form<32>("attention", q, k, options, where, [&](auto form) {
+    using A = decltype(form);
+    return kernel<attention_forward<A::mask, T, A::rows, A::keys, A::columns, A::running, A::straight, A::wide>>(
+        empty<T>(q.dims(where), where), q.view(where), k.view(where), v.view(where),
+        options.scale_for(q.dim(3, where), "attention", where), window, where);
+  });
+}
+/// The same and, for attention_backward, the natural logarithm of the sum of the exponentials of each query's scores:
+/// {o, lse} with lse [batch, heads, queries], -infinity for a query that sees no key.
+template <Operand Q, Operand K, Operand V>
+Op<std::tuple<Tensor<element_of<Q>, 4>, Tensor<f32, 3>>> attention_with_lse(
+    const Q& q, const K& k, const V& v, const AttentionOptions& options = {},
+    SourceLocation where = SourceLocation::current()) {
+  using T = element_of<Q>;
+  const int window = checked_window("attention_with_lse", q, k, v, options, where);
+  return with_attention_form<64>("attention_with_lse", q, k, options, where, [&](auto form) {
+    using A = decltype(form);
+    const float scale = options.scale_for(q.dim(3, where), "attention_with_lse", where);
+    auto o = empty<T>(q.dims(where), where);
+    auto lse = empty<f32>(Dims<3>({q.dim(0, where), q.dim(1, where), q.dim(2, where)}, where), where);
+    if constexpr (A::wide)
+      return all(kernel<attention_forward<A::mask, T, A::rows, A::keys, A::columns, true, false, true>>(
+                     std::move(o), q.view(where), k.view(where), v.view(where), scale, window, where),
+                 kernel<attention_log_sums<A::mask, T, A::rows, A::keys, A::columns>>(
+                     std::move(lse), q.view(where), k.view(where), scale, window, where),
+                 where);
+    else
+      return kernel<attention_forward_lse<A::mask, T, A::rows, A::keys, A::columns, A::running, A::straight>>(
+          std::move(o), std::move(lse), q.view(where), k.view(where), v.view(where), scale, window, where);
   });
 }
 

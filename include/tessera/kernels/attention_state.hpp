@@ -32,13 +32,17 @@ struct AttentionOptions {
   }
 };
 
+/// The most columns of a head: of all kernels, and of those that process more than 256 in several tiles.
+inline constexpr std::int64_t kWideHead = 256, kWidestHead = 1024;
+
 /// The checks on q, k and v that do not depend on their rank: d is their last axis, `heads` the axis of heads.
 template <Operand Q, Operand K, Operand V>
-void check_attention(const char* kernel, const Q& q, const K& k, const V& v, int heads, SourceLocation where) {
+void check_attention(const char* kernel, const Q& q, const K& k, const V& v, int heads, SourceLocation where,
+                     std::int64_t most = kWideHead) {
   static_assert(std::is_same_v<element_of<Q>, element_of<K>> && std::is_same_v<element_of<Q>, element_of<V>>,
                 "q, k and v must have one element type");
   const std::int64_t d = q.dim(Q::rank - 1, where), kv_heads = k.dim(heads, where);
-  expect_shape(d >= 1 && d <= 256, kernel, "q", q, "d is 1 to 256", where);
+  expect_shape(d >= 1 && d <= most, kernel, "q", q, most == kWideHead ? "d is 1 to 256" : "d is 1 to 1024", where);
   expect_dim(kernel, "k", k, K::rank - 1, d, where);
   expect_shape(v.dims(where) == k.dims(where), kernel, "v", v, "they must equal the extents of k", where);
   expect_shape(kv_heads > 0 && q.dim(heads, where) % kv_heads == 0, kernel, "q", q,

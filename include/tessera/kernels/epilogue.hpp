@@ -65,7 +65,10 @@ template <class Function>
 struct BiasThen {
   template <class T, int... D>
   auto operator()(const Tile<T, D...>& acc, const auto& out, const auto& v) const {
-    return Function{}(acc + narrow<T>(v.load_like(out, axes<sizeof...(D) - 1>)));
+    if constexpr (std::remove_cvref_t<decltype(v)>::rank == 2)  // columns in groups: of a convolution
+      return Function{}(acc + narrow<T>(v.load_like(out, axes<sizeof...(D) - 2, sizeof...(D) - 1>)));
+    else
+      return Function{}(acc + narrow<T>(v.load_like(out, axes<sizeof...(D) - 1>)));
   }
   template <int R>
   static void check(const Dims<R>& out, const char* kernel, SourceLocation where, const auto& v) {

@@ -1,6 +1,7 @@
 // Misuse of attention over tensors, packed sequences, caches and pages.
 #include "tessera/kernels/attention.hpp"
 #include "kernels/misuse/misuse.hpp"
+#include "tessera/kernels/attention_backward.hpp"
 #include "tessera/kernels/attention_varlen.hpp"
 #include "tessera/kernels/decode_attention.hpp"
 #include "tessera/kernels/paged_attention.hpp"
@@ -15,13 +16,35 @@ const Number kScale{0, {NAN, INFINITY, -INFINITY, 1e-44}, {0.5, -0.5}};
 TEST(Misuse, Attention) {
   misuse(
       "attention",
-      {{'b', 3}, {'h', 4, 0, 1 << 20, true}, {'g', 2, 1, 1 << 20, true}, {'q', 6}, {'k', 7}, {'d', 16, 1, 256}},
+      {{'b', 3}, {'h', 4, 0, 1 << 20, true}, {'g', 2, 1, 1 << 20, true}, {'q', 6}, {'k', 7}, {'d', 16, 1, 1024}},
       [](const auto& q, const auto& k, const auto& v, double scale, double window) {
         return kernels::attention(
             q, k, v, {.scale = static_cast<float>(scale), .causal = true, .window = static_cast<int>(window)});
       },
       tuple{Read<f32, 4>{"bhqd"}, Read<f32, 4>{"bgkd"}, Read<f32, 4>{"bgkd"}, kScale,
             Number{0, {-1, -2147483648.0}, {1, 2147483647}}});
+}
+TEST(Misuse, AttentionBackward) {
+  const std::vector<Axis> axes{{'b', 3}, {'h', 4, 0, 1 << 20, true}, {'g', 2, 1, 1 << 20, true}, {'q', 6},
+                               {'k', 7}, {'d', 16, 1, 1024}};
+  misuse(
+      "attention_with_lse", axes,
+      [](const auto& q, const auto& k, const auto& v, double scale, double window) {
+        return kernels::attention_with_lse(
+            q, k, v, {.scale = static_cast<float>(scale), .causal = true, .window = static_cast<int>(window)});
+      },
+      tuple{Read<f32, 4>{"bhqd"}, Read<f32, 4>{"bgkd"}, Read<f32, 4>{"bgkd"}, kScale,
+            Number{0, {-1, -2147483648.0}, {1, 2147483647}}});
+  misuse(
+      "attention_backward", axes,
+      [](const auto& g, const auto& q, const auto& k, const auto& v, const auto& o, const auto& lse, double scale,
+         double window) {
+        return kernels::attention_backward(
+            g, q, k, v, o, lse,
+            {.scale = static_cast<float>(scale), .causal = true, .window = static_cast<int>(window)});
+      },
+      tuple{Read<f32, 4>{"bhqd"}, Read<f32, 4>{"bhqd"}, Read<f32, 4>{"bgkd"}, Read<f32, 4>{"bgkd"},
+            Read<f32, 4>{"bhqd"}, Read<f32, 3>{"bhq"}, kScale, Number{0, {-1, -2147483648.0}, {1, 2147483647}}});
 }
 TEST(Misuse, AttentionVarlen) {
   misuse(

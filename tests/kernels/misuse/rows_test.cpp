@@ -1,11 +1,14 @@
 // Misuse of kernels along rows: norms, softmax, reductions, selection, quantisation.
 #include "kernels/misuse/misuse.hpp"
 #include "tessera/kernels/argmax.hpp"
+#include "tessera/kernels/cross_entropy.hpp"
 #include "tessera/kernels/layer_norm.hpp"
+#include "tessera/kernels/norm_backward.hpp"
 #include "tessera/kernels/quantize.hpp"
 #include "tessera/kernels/reduce.hpp"
 #include "tessera/kernels/rms_norm.hpp"
 #include "tessera/kernels/softmax.hpp"
+#include "tessera/kernels/softmax_backward.hpp"
 #include "tessera/kernels/top_k.hpp"
 
 namespace tessera::misuse {
@@ -33,6 +36,35 @@ TEST(Misuse, Norms) {
 TEST(Misuse, Softmax) {
   misuse("softmax", {{'r', 3}, {'n', 5}}, TESSERA_CALL(softmax), tuple{Read<f32, 2>{"rn"}});
   misuse("log_softmax", {{'r', 3}, {'n', 5}}, TESSERA_CALL(log_softmax), tuple{Read<f32, 2>{"rn"}});
+}
+TEST(Misuse, Gradients) {
+  misuse("softmax_backward", {{'r', 3}, {'n', 5}}, TESSERA_CALL(softmax_backward),
+         tuple{Read<f32, 2>{"rn"}, Read<f32, 2>{"rn"}});
+  misuse("log_softmax_backward", {{'r', 3}, {'n', 5}}, TESSERA_CALL(log_softmax_backward),
+         tuple{Read<f32, 2>{"rn"}, Read<f32, 2>{"rn"}});
+  misuse("rms_norm_backward", {{'r', 3}, {'n', 5}}, TESSERA_CALL(rms_norm_backward),
+         tuple{Read<f32, 2>{"rn"}, Read<f32, 2>{"rn"}, Read<f32, 1>{"n"}});
+  misuse("layer_norm_backward", {{'r', 3}, {'n', 5}}, TESSERA_CALL(layer_norm_backward),
+         tuple{Read<f32, 2>{"rn"}, Read<f32, 2>{"rn"}, Read<f32, 1>{"n"}});
+}
+TEST(Misuse, CrossEntropy) {
+  const std::vector<Axis> axes{{'r', 3}, {'n', 5, 1}};
+  const Number smoothing{0, {-0.1, 1.1, NAN}, {0.5}}, ignored{-100, {1e10}, {1}};
+  const auto options_of = [](double ignore, double smooth) {
+    return kernels::CrossEntropyOptions{static_cast<std::int64_t>(ignore), static_cast<float>(smooth)};
+  };
+  misuse(
+      "cross_entropy", axes,
+      [=](const auto& x, const auto& t, double smooth, double ignore) {
+        return kernels::cross_entropy(x, t, options_of(ignore, smooth));
+      },
+      tuple{Read<f32, 2>{"rn"}, Read<i32, 1>{"r"}, smoothing, ignored});
+  misuse(
+      "cross_entropy_backward", axes,
+      [=](const auto& g, const auto& x, const auto& t, const auto& lse, double smooth, double ignore) {
+        return kernels::cross_entropy_backward(g, x, t, lse, options_of(ignore, smooth));
+      },
+      tuple{Read<f32, 1>{"r"}, Read<f32, 2>{"rn"}, Read<i32, 1>{"r"}, Read<f32, 1>{"r"}, smoothing, ignored});
 }
 TEST(Misuse, Reductions) {
   misuse("row_sum", {{'r', 3}, {'n', 5}}, TESSERA_CALL(row_sum), tuple{Read<i8, 2>{"rn"}});

@@ -1,0 +1,448 @@
+// Convolutions over one, two or three axes in space, channels last, as products: [positions, channels] times
+// [channels, outputs] for each position of the filter. No matrix of windows is made in memory.
+//
+//   auto y = kernels::convolution(x, w, {.stride = 2, .padding = {1, 1}}).sync();
+//   auto y = kernels::convolution(x, w, {.padding = 1}, kernels::bias_then<kernels::functions::Relu>(b)).sync();
+//   auto x = kernels::convolution_transposed(y, w, {.stride = 2}).sync();
+//
+// x is [images, space..., channels], w [outputs, filter..., channels / groups], y [images, space..., outputs]. The
+// input is copied into a frame of zeros where there is padding (docs/kernels.md).
+#pragma once
+#include "tessera/kernels/convolution_plan.hpp"
+#include "tessera/kernels/epilogue.hpp"
+
+namespace tessera::kernels {
+
+/// x in a frame: [images, space, space, space * groups, channels] at `before` elements from the frame's start; zeros
+/// elsewhere.
+template <class T, int BW, int BC>
+void frame_input(Mut<T, 1, 1, 1, BW, BC> y, In<T, dyn, dyn, dyn, dyn, dyn> x, Scalar<i32> before_0,
+                 Scalar<i32> before_1, Scalar<i32> before_2) {
+  auto [image, i, j, k, channel] = y.origin();
+  y.store(x.load_at(shape<1, 1, 1, BW, BC>, image, i - before_0, j - before_1, k - before_2, channel));
+}
+/// The same, with elements of x apart. Positions between them and outside are no elements: -1.
+template <class T, int BW, int BC>
+void frame_input_apart(Mut<T, 1, 1, 1, BW, BC> y, In<T, dyn, dyn, dyn, dyn, dyn> x, Scalar<i32> groups,
+                       Scalar<i32> before_0, Scalar<i32> before_1, Scalar<i32> before_2, Scalar<i32> apart_0,
+                       Scalar<i32> apart_1, Scalar<i32> apart_2) {
+  auto [image, i, j, k, channel] = y.origin();
+  auto element = [](const auto& at, const auto& apart) { return where(at % apart == 0, at / apart, -1); };
+  auto column = iota<i32, 1, 1, 1, BW, 1>(axis<3>) + k;  // groups of one element are neighbours
+  auto place = element(column / groups - before_2, apart_2);
+  auto own = where(place >= 0, place * groups + column % groups, -1);
+  y.store(x.gather(image, element(i - before_0, apart_0), element(j - before_1, apart_1), own,
+                   iota<i32, 1, 1, 1, 1, BC>(axis<4>) + channel));
+}
+
+/// Where the input of a filter position is: kernel arguments of convolutions::Walk.
+struct WindowWalk {
+  Scalar<i32> images_apart, second, third, apart_0, apart_1, apart_2;
+  /// The unit of position f for an image (0 if images are an axis) and a group.
+  Scalar<i32> unit(const Scalar<i32>& image, const Scalar<i32>& group, const Scalar<i32>& f) const {
+    auto in_plane = f % (second * third);
+    return image * images_apart + group + f / (second * third) * apart_0 + in_plane / third * apart_1 +
+           in_plane % third * apart_2;
+  }
+};
+
+/// The product of a block: BI x B0 x B1 x B2 positions, BN outputs of one group. x: windows of the input; w: [groups,
+/// outputs, filter positions, channels]. Position f of the walk has the weights w_first + f * w_step.
+template <class M, int BK, int BI, int B0, int B1, int B2, int BN, class T>
+auto sums_of_windows(const In<T, dyn, dyn, dyn, dyn, dyn>& x, const In<T, dyn, dyn, dyn, dyn>& w,
+                     const WindowWalk& walk, const Scalar<i32>& w_first, const Scalar<i32>& w_step,
+                     const Scalar<i32>& image, const Scalar<i32>& i, const Scalar<i32>& j, const Scalar<i32>& k,
+                     const Scalar<i32>& group, const Scalar<i32>& column) {
+  static_assert(BI == 1 || B0 == 1);
+  constexpr int BM = BI * B0 * B1 * B2;
+  auto X = x.tiles(shape<BI * B0, 1, B1, B2, BK>);
+  auto W = w.tiles(shape<1, BN, 1, BK>);
+  const auto lines = W.count(3);
+  auto sums = zeros<acc_t<M>, BM, BN>();
+  for (auto step : range(w.dim(2) * lines)) {
+    auto f = step / lines, c = step % lines;
+    auto in = [&] {
+      if constexpr (BI == 1)
+        return X.load(i, walk.unit(image, group, f), j, k, c);
+      else
+        return X.load(image, walk.unit(0, group, f), j, k, c);
+    }();
+    auto weights = W.load(group, column, w_first + f * w_step, c);
+    sums = multiply<M>(reshape(in, shape<BM, BK>), transpose(reshape(weights, shape<BN, BK>)), sums);
+  }
+  return sums;
+}
+template <class E, class M, int BK, class U, class T, int BI, int B0, int B1, int B2, int BN, class... P>
+void convolution_windows(Mut<U, BI, B0, B1, B2, BN> y, In<T, dyn, dyn, dyn, dyn, dyn> x, In<T, dyn, dyn, dyn, dyn> w,
+                         Scalar<i32> images_apart, Scalar<i32> second, Scalar<i32> third, Scalar<i32> apart_0,
+                         Scalar<i32> apart_1, Scalar<i32> apart_2, Scalar<i32> w_first, Scalar<i32> w_step,
+                         P... operands) {
+  auto [image, i, j, k, column] = y.index();
+  auto sums = sums_of_windows<M, BK, BI, B0, B1, B2, BN>(x, w, {images_apart, second, third, apart_0, apart_1, apart_2},
+                                                         w_first, w_step, image, i, j, k, 0, column);
+  y.store(narrow<U>(E{}(reshape(sums, shape<BI, B0, B1, B2, BN>), y, operands...)));
+}
+/// Of several groups.
+template <class E, class M, int BK, class U, class T, int BI, int B0, int B1, int B2, int BN, class... P>
+void convolution_groups(Mut<U, BI, B0, B1, B2, 1, BN> y, In<T, dyn, dyn, dyn, dyn, dyn> x, In<T, dyn, dyn, dyn, dyn> w,
+                        Scalar<i32> images_apart, Scalar<i32> second, Scalar<i32> third, Scalar<i32> apart_0,
+                        Scalar<i32> apart_1, Scalar<i32> apart_2, Scalar<i32> w_first, Scalar<i32> w_step,
+                        P... operands) {
+  auto [image, i, j, k, group, column] = y.index();
+  auto sums = sums_of_windows<M, BK, BI, B0, B1, B2, BN>(x, w, {images_apart, second, third, apart_0, apart_1, apart_2},
+                                                         w_first, w_step, image, i, j, k, group, column);
+  y.store(narrow<U>(E{}(reshape(sums, shape<BI, B0, B1, B2, 1, BN>), y, operands...)));
+}
+
+/// One output for each channel, of that channel alone. w: [filter positions, channels].
+template <class E, class U, class T, int B1, int B2, int BC, class... P>
+void convolution_by_channel(Mut<U, 1, 1, B1, B2, BC> y, In<T, dyn, dyn, dyn, dyn, dyn> x, In<T, dyn, dyn> w,
+                            Scalar<i32> images_apart, Scalar<i32> second, Scalar<i32> third, Scalar<i32> apart_0,
+                            Scalar<i32> apart_1, Scalar<i32> apart_2, Scalar<i32> w_first, Scalar<i32> w_step,
+                            P... operands) {
+  const WindowWalk walk{images_apart, second, third, apart_0, apart_1, apart_2};
+  auto [image, i, j, k, column] = y.index();
+  auto X = x.tiles(shape<1, 1, B1, B2, BC>);
+  auto W = w.tiles(shape<1, BC>);
+  auto sums = zeros<compute_t<T>, 1, 1, B1, B2, BC>();
+  for (auto f : range(w.dim(0))) {
+    auto in = widen(X.load(i, walk.unit(image, 0, f), j, k, column));
+    sums = fma(in, reshape(widen(W.load(w_first + f * w_step, column)), shape<1, 1, 1, 1, BC>), sums);
+  }
+  y.store(narrow<U>(E{}(sums, y, operands...)));
+}
+
+namespace convolutions {
+
+/// The axes of a tensor [first, space..., last] of rank R as [first, three axes in space, last].
+template <int R>
+Dims<5> in_space(const Dims<R>& d, SourceLocation where) {
+  std::array<std::int64_t, 5> all{d[0], 1, 1, 1, d[R - 1]};
+  for (int a = 0; a < R - 2; ++a) all[static_cast<std::size_t>(6 - R + a)] = d[a + 1];
+  return Dims<5>::from(all, where);
+}
+template <int S>
+Axes on_axes(const PerAxis<S>& p, std::int64_t otherwise) {
+  Axes all;
+  all.fill(otherwise);
+  std::copy(p.of.begin(), p.of.end(), all.end() - S);
+  return all;
+}
+[[noreturn]] inline void wrong_option(const char* kernel, const std::string& what, SourceLocation where) {
+  throw ShapeError(std::string("kernels::") + kernel + ": " + what, where);
+}
+template <int S>
+void expect_option(const char* kernel, const char* name, const PerAxis<S>& p, std::int64_t least,
+                   SourceLocation where) {
+  for (const std::int64_t n : p.of)
+    if (n < least || n > 0x7fffffff)
+      wrong_option(
+          kernel,
+          std::string(name) + " is " + std::to_string(n) + ": it must be " + std::to_string(least) + " to 2147483647",
+          where);
+}
+
+/// A contiguous copy of x: [a, b, c, d, e] in a frame of `to`, `before` from its start, with elements `apart`.
+template <Element T>
+Op<Tensor<T, 5>> framed(const View<T, 5>& x, const Dims<5>& to, std::int64_t groups, const Axes& before,
+                        const Axes& apart, SourceLocation where) {
+  const auto n = [](std::int64_t v) { return static_cast<std::int32_t>(v); };
+  return with_constant<2>(to[4] * static_cast<std::int64_t>(sizeof(T)) <= 32 ? 0 : 1, [&](auto wide) {
+    constexpr int BC = (wide ? 128 : 32) / static_cast<int>(sizeof(T)), BW = 2048 / BC;
+    if (apart == Axes{1, 1, 1})
+      return kernel<frame_input<T, BW, BC>>(empty<T>(to, where), x, n(before[0]), n(before[1]), n(before[2] * groups),
+                                            where);
+    return kernel<frame_input_apart<T, BW, BC>>(empty<T>(to, where), x, n(groups), n(before[0]), n(before[1]),
+                                                n(before[2]), n(apart[0]), n(apart[1]), n(apart[2]), where);
+  });
+}
+
+/// The output [images, three axes in space, outputs] of one group, [images, ..., groups, outputs] of several.
+template <bool Groups>
+auto output_of(const Sizes& s, SourceLocation where) {
+  if constexpr (Groups)
+    return Dims<6>({s.images, s.out[0], s.out[1], s.out[2], s.groups, s.outputs}, where);
+  else
+    return Dims<5>({s.images, s.out[0], s.out[1], s.out[2], s.outputs}, where);
+}
+/// What an epilogue's operand is for that output: of several groups a vector of all outputs becomes [groups, outputs],
+/// and a tensor of the caller's rank R has the axes of the output.
+template <int R, bool Groups, class A>
+auto for_output(const A& a, const Sizes& s, SourceLocation where) {
+  if constexpr (!Operand<A>) {
+    return a;
+  } else if constexpr (A::rank == 1 && Groups) {
+    return tessera::reshape(a.view(where), Dims<2>({s.groups, s.outputs}, where), where);
+  } else if constexpr (A::rank == R && R > 1) {
+    const Dims<5> d = in_space(a.dims(where), where);
+    if constexpr (Groups)
+      return tessera::reshape(a.view(where), Dims<6>({d[0], d[1], d[2], d[3], s.groups, s.outputs}, where), where);
+    else
+      return tessera::reshape(a.view(where), d, where);
+  } else {
+    return a.view(where);
+  }
+}
+/// The kernel of a form: of one group, or of several.
+template <bool Groups, class E, class M, int BK, class U, class T, Box B, int BN, class... P>
+constexpr auto windows_kernel() {
+  if constexpr (Groups)
+    return kernel<convolution_groups<E, M, BK, U, T, B.images, B.extents[0], B.extents[1], B.extents[2], BN, P...>>;
+  else
+    return kernel<convolution_windows<E, M, BK, U, T, B.images, B.extents[0], B.extents[1], B.extents[2], BN, P...>>;
+}
+/// launch(the arguments that say where the input of a filter position is).
+template <class F>
+auto with_walk(const Windows& v, bool reversed, F launch) {
+  const auto n = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  return launch(n(v.walk.images_apart), n(v.walk.filter[1]), n(v.walk.filter[2]), n(v.walk.apart[0]),
+                n(v.walk.apart[1]), n(v.walk.apart[2]), n(reversed ? v.positions - 1 : 0), reversed ? -1 : 1);
+}
+
+/// The product of framed input and filter. `lines`: as windows_of; `reversed`: the last filter position is first.
+template <bool Groups, class U, class M, int R, Element T, class E, class... P>
+auto of_windows(const Sizes& s, const Frame& f, const View<T, 1>& x, const View<T, 4>& w, bool lines, bool reversed,
+                const Fused<E, P...>& epilogue, SourceLocation where) {
+  constexpr int kStep = 128 / static_cast<int>(sizeof(T));  // 128 bytes of channels
+  // Groups have few channels each; what is not multiplied by tensor cores has small tiles.
+  constexpr bool cores = !std::is_same_v<M, f32> && !std::is_same_v<M, f64>;
+  constexpr int kChoices = cores && !Groups ? static_cast<int>(std::size(kColumns)) : 1;
+  const int box = box_of(s);
+  const int columns = columns_of(s, box, target_of(x.device(where)), kChoices);
+  return with_constant<kBoxCount>(box, [&](auto b) {
+    return with_constant<kChoices>(columns, [&](auto choice) {
+      constexpr Box B = kBoxes[b];
+      const Windows v = windows_of(s, f, B.images > 1, lines);
+      const View<T, 5> windows = tessera::windows(x, Dims<5>::from(v.dims, where), v.strides, where);
+      return std::apply(
+          [&](const auto&... p) {
+            constexpr auto run = windows_kernel<Groups, E, M, kStep, U, T, B, kColumns[choice],
+                                                epilogue_param<decltype(for_output<R, Groups>(p, s, where))>...>();
+            return with_walk(v, reversed, [&](auto... walk) {
+              return run(empty<U>(output_of<Groups>(s, where), where), windows, w, walk...,
+                         for_output<R, Groups>(p, s, where)..., where);
+            });
+          },
+          epilogue.operands);
+    });
+  });
+}
+/// One output for each channel; s: of a group of all channels. w: [filter positions, channels].
+template <class U, int R, Element T, class E, class... P>
+Op<Tensor<U, 5>> by_channel(const Sizes& s, const Frame& f, const View<T, 1>& x, const View<T, 2>& w, bool reversed,
+                            const Fused<E, P...>& epilogue, SourceLocation where) {
+  constexpr int kChannels = 128 / static_cast<int>(sizeof(T));
+  const Windows v = windows_of(s, f, false, false);
+  const View<T, 5> windows = tessera::windows(x, Dims<5>::from(v.dims, where), v.strides, where);
+  return std::apply(
+      [&](const auto&... p) {
+        return with_walk(v, reversed, [&](auto... walk) {
+          return kernel<convolution_by_channel<E, U, T, 4, 8, kChannels,
+                                               epilogue_param<decltype(for_output<R, false>(p, s, where))>...>>(
+              empty<U>(output_of<false>(s, where), where), windows, w, walk..., for_output<R, false>(p, s, where)...,
+              where);
+        });
+      },
+      epilogue.operands);
+}
+
+/// next(framed x, as a line of elements): x itself if it needs no frame.
+template <Element T, class F>
+auto with_frame(const Sizes& s, const Frame& f, const View<T, 5>& x, SourceLocation where, F next)
+    -> decltype(next(std::declval<View<T, 1>>())) {
+  const auto line = [where](const auto& of) {
+    return tessera::reshape(of, Dims<1>({of.dims().numel(where)}, where), where);
+  };
+  if (!f.copied) return next(line(x));
+  const Dims<5> grouped({s.images, s.in[0], s.in[1], s.in[2] * s.groups, s.channels}, where);
+  const Dims<5> to({s.images, f.extents[0], f.extents[1], f.extents[2] * s.groups, f.channels}, where);
+  return framed(tessera::reshape(x, grouped, where), to, s.groups, s.before, s.apart, where)
+      .then([=](Tensor<T, 5> made) { return next(line(made.view())); }, where);
+}
+/// The filter [groups, outputs, positions, channels] with channels up to `channels`.
+template <Element T, class F>
+auto with_filter(const View<T, 4>& w, std::int64_t channels, SourceLocation where, F next)
+    -> decltype(next(std::declval<View<T, 4>>())) {
+  if (w.dim(3) == channels && (w.stride(3) == 1 || w.stride(1) == 1)) return next(w);
+  const auto copy = [=](const View<T, 4>& from) {
+    const Dims<5> five({w.dim(0), 1, w.dim(1), w.dim(2), w.dim(3)}, where);
+    const Dims<5> to({w.dim(0), 1, w.dim(1), w.dim(2), channels}, where);
+    return framed(tessera::reshape(from, five, where), to, 1, Axes{0, 0, 0}, Axes{1, 1, 1}, where)
+        .then(
+            [=](Tensor<T, 5> made) {
+              return next(
+                  tessera::reshape(made.view(), Dims<4>({w.dim(0), w.dim(1), w.dim(2), channels}, where), where));
+            },
+            where);
+  };
+  if (w.contiguous(where)) return copy(w);
+  return clone(w, where).then([=](Tensor<T, 4> made) { return copy(made.view()); }, where);
+}
+
+/// The sizes of the output that a caller sees.
+template <int R>
+Dims<R> output_dims(const Sizes& s, SourceLocation where) {
+  std::array<std::int64_t, R> d{};
+  d[0] = s.images, d[R - 1] = s.groups * s.outputs;
+  for (int a = 0; a < R - 2; ++a) d[static_cast<std::size_t>(a + 1)] = s.out[static_cast<std::size_t>(5 - R + a)];
+  return Dims<R>::from(d, where);
+}
+/// The convolution of these sizes. w: [groups, outputs, filter positions, channels]; reversed: of its last position
+/// first.
+template <class U, class M, int R, Element T, class E, class... P>
+Op<Tensor<U, R>> run(const Sizes& s, const View<T, 5>& x, const View<T, 4>& w, bool reversed,
+                     const Fused<E, P...>& epilogue, SourceLocation where) {
+  const Dims<R> dims = output_dims<R>(s, where);
+  if (s.channels == 1 && s.outputs == 1 && s.groups > 1) {
+    Sizes one = s;  // a group of all channels, of which each is multiplied by itself
+    one.groups = 1, one.channels = one.outputs = s.groups;
+    const Frame f = frame_of(one, sizeof(T));
+    const Dims<2> by_position({s.groups, s.filter[0] * s.filter[1] * s.filter[2]}, where);
+    return with_frame(one, f, x, where, [=](const View<T, 1>& framed_x) {
+      const View<T, 2> filter = tessera::reshape(w, by_position, where);
+      auto y = clone(filter.template permute<1, 0>(), where)
+                   .then(
+                       [=](Tensor<T, 2> made) {
+                         return by_channel<U, R>(one, f, framed_x, made.view(), reversed, epilogue, where);
+                       },
+                       where);
+      return tessera::reshape(std::move(y), dims, where);
+    });
+  }
+  const Frame f = frame_of(s, sizeof(T));
+  return with_frame(s, f, x, where, [=](const View<T, 1>& framed_x) {
+    return with_filter(w, f.channels, where, [=](const View<T, 4>& filter) {
+      // The elements of a window along the last axis are one line with their channels, if the filter's are, too.
+      const bool lines = !reversed && s.groups == 1 && s.dilation[2] == 1 && filter.contiguous(where);
+      const Dims<4> in_lines({1, s.outputs, s.filter[0] * s.filter[1], s.filter[2] * f.channels}, where);
+      const View<T, 4> right = lines ? tessera::reshape(filter, in_lines, where) : filter;
+      if (s.groups > 1)
+        return tessera::reshape(of_windows<true, U, M, R>(s, f, framed_x, right, lines, reversed, epilogue, where),
+                                dims, where);
+      return tessera::reshape(of_windows<false, U, M, R>(s, f, framed_x, right, lines, reversed, epilogue, where), dims,
+                              where);
+    });
+  });
+}
+
+/// The checks that both kinds of convolution share; `inner`, `outer`: the names of the extents of w.
+template <int S, Operand X, Operand W>
+void check(const char* name, const X& x, const W& w, std::int64_t groups, SourceLocation where) {
+  static_assert(S >= 1 && S <= 3, "a convolution has one to three axes in space: x is [images, space..., channels]");
+  static_assert(W::rank == X::rank, "x is [images, space..., channels] and w [outputs, filter..., channels / groups]");
+  static_assert(std::is_same_v<element_of<X>, element_of<W>>, "x and w must have one element type: cast one of them");
+  if (groups < 1) wrong_option(name, "groups is " + std::to_string(groups) + ": it must be at least 1", where);
+  expect_shape(x.dim(X::rank - 1, where) % groups == 0, name, "x", x, "its channels must be a multiple of groups",
+               where);
+  for (int a = 1; a <= S; ++a) expect_shape(w.dim(a, where) >= 1, name, "w", w, "a filter has elements", where);
+}
+
+/// With leases on all operands, of which some are read behind the copy of others.
+template <class T, class E, class... P>
+Op<T> reading_all(Op<T> op, const auto& x, const auto& w, const Fused<E, P...>& epilogue, SourceLocation where) {
+  return std::apply(
+      [&](const auto&... p) {
+        [[maybe_unused]] const auto leased = [&](Op<T> all, const auto& operand) {
+          if constexpr (Operand<std::remove_cvref_t<decltype(operand)>>)
+            return tessera::reading(std::move(all), where, operand);
+          else
+            return all;
+        };
+        Op<T> all = tessera::reading(std::move(op), where, x, w);
+        ((all = leased(std::move(all), p)), ...);
+        return all;
+      },
+      epilogue.operands);
+}
+
+}  // namespace convolutions
+
+/// Each output is the sum of the products of a window of x with the filter of its channel: [images, space...,
+/// outputs]. U: the element type of the result (void: product_t); M: the element type that is multiplied (void: x's).
+/// The epilogue sees an output of the axes [images, three in space, outputs]; of several groups, [images, three in
+/// space, groups, outputs of a group], and a vector with an element for each output as [groups, outputs of a group].
+/// Throws ShapeError for extents and options that do not fit, BorrowError for operands that are empty or in use.
+template <class U = void, class M = void, Operand X, Operand W, class E = epilogues::Plain, class... P>
+Op<Tensor<product_t<U, element_of<X>>, X::rank>> convolution(const X& x, const W& w,
+                                                             const ConvolutionOptions<X::rank - 2>& options = {},
+                                                             const Fused<E, P...>& epilogue = Fused<E, P...>{},
+                                                             SourceLocation where = SourceLocation::current()) {
+  using T = element_of<X>;
+  using C = product_t<U, T>;
+  using Y = std::conditional_t<std::is_void_v<M>, T, M>;
+  constexpr int R = X::rank, S = R - 2;
+  constexpr const char* name = "convolution";
+  convolutions::check<S>(name, x, w, options.groups, where);
+  convolutions::expect_option(name, "stride", options.stride, 1, where);
+  convolutions::expect_option(name, "dilation", options.dilation, 1, where);
+  convolutions::expect_option(name, "padding", options.padding, 0, where);
+  expect_dim(name, "w", w, R - 1, x.dim(R - 1, where) / options.groups, where);
+  expect_shape(w.dim(0, where) % options.groups == 0, name, "w", w, "its outputs must be a multiple of groups", where);
+  const Dims<5> in = convolutions::in_space(x.dims(where), where),
+                filter = convolutions::in_space(w.dims(where), where);
+  convolutions::Sizes s;
+  s.images = in[0], s.groups = options.groups;
+  s.channels = in[4] / s.groups, s.outputs = filter[0] / s.groups;
+  s.stride = convolutions::on_axes(options.stride, 1), s.dilation = convolutions::on_axes(options.dilation, 1);
+  s.before = convolutions::on_axes(options.padding, 0);
+  for (std::size_t a = 0; a < 3; ++a) {
+    s.in[a] = in[static_cast<int>(a) + 1], s.filter[a] = filter[static_cast<int>(a) + 1];
+    expect_shape(s.in[a] + 2 * s.before[a] >= s.window(a), name, "w", w,
+                 "with its dilation it must fit into x with its padding", where);
+    s.out[a] = (s.in[a] + 2 * s.before[a] - s.window(a)) / s.stride[a] + 1;
+  }
+  check_epilogue(epilogue, name, convolutions::output_dims<R>(s, where), where);
+  const Dims<4> by_output({s.groups, s.outputs, s.filter[0] * s.filter[1] * s.filter[2], s.channels}, where);
+  expect_shape(x.contiguous(where), name, "x", x, "it must be contiguous: clone it", where);
+  expect_shape(w.contiguous(where), name, "w", w, "it must be contiguous: clone it", where);
+  return convolutions::reading_all(
+      convolutions::run<C, Y, R>(s, tessera::reshape(x.view(where), in, where),
+                                 tessera::reshape(w.view(where), by_output, where), false, epilogue, where),
+      x, w, epilogue, where);
+}
+
+/// The transpose of convolution(., w): what it maps outputs to, back to inputs, and its gradient for its input. x is
+/// [images, space..., channels], w [channels, filter..., outputs / groups], as of the convolution that is transposed;
+/// the result is [images, space..., outputs]. Types, epilogues and errors are those of convolution().
+template <class U = void, class M = void, Operand X, Operand W, class E = epilogues::Plain, class... P>
+Op<Tensor<product_t<U, element_of<X>>, X::rank>> convolution_transposed(
+    const X& x, const W& w, const TransposedConvolutionOptions<X::rank - 2>& options = {},
+    const Fused<E, P...>& epilogue = Fused<E, P...>{}, SourceLocation where = SourceLocation::current()) {
+  using T = element_of<X>;
+  using C = product_t<U, T>;
+  using Y = std::conditional_t<std::is_void_v<M>, T, M>;
+  constexpr int R = X::rank, S = R - 2;
+  constexpr const char* name = "convolution_transposed";
+  convolutions::check<S>(name, x, w, options.groups, where);
+  convolutions::expect_option(name, "stride", options.stride, 1, where);
+  convolutions::expect_option(name, "dilation", options.dilation, 1, where);
+  convolutions::expect_option(name, "padding", options.padding, 0, where);
+  convolutions::expect_option(name, "output_padding", options.output_padding, 0, where);
+  expect_dim(name, "w", w, 0, x.dim(R - 1, where), where);
+  const Dims<5> in = convolutions::in_space(x.dims(where), where),
+                filter = convolutions::in_space(w.dims(where), where);
+  const convolutions::Axes padding = convolutions::on_axes(options.padding, 0),
+                           more = convolutions::on_axes(options.output_padding, 0);
+  convolutions::Sizes s;
+  s.images = in[0], s.groups = options.groups;
+  s.channels = in[4] / s.groups, s.outputs = filter[4];
+  s.apart = convolutions::on_axes(options.stride, 1), s.dilation = convolutions::on_axes(options.dilation, 1);
+  for (std::size_t a = 0; a < 3; ++a) {
+    s.in[a] = in[static_cast<int>(a) + 1], s.filter[a] = filter[static_cast<int>(a) + 1];
+    s.before[a] = s.window(a) - 1 - padding[a];
+    s.out[a] = (s.in[a] - 1) * s.apart[a] - 2 * padding[a] + s.window(a) + more[a];
+    if (more[a] >= std::max(s.apart[a], s.dilation[a]))
+      convolutions::wrong_option(name, "output_padding must be less than stride or dilation", where);
+    expect_shape(s.in[a] >= 1 && s.out[a] >= 1, name, "x", x, "with this padding no output is left", where);
+  }
+  check_epilogue(epilogue, name, convolutions::output_dims<R>(s, where), where);
+  expect_shape(x.contiguous(where), name, "x", x, "it must be contiguous: clone it", where);
+  expect_shape(w.contiguous(where), name, "w", w, "it must be contiguous: clone it", where);
+  const Dims<4> by_channel({s.groups, s.channels, s.filter[0] * s.filter[1] * s.filter[2], s.outputs}, where);
+  const View<T, 4> filters = tessera::reshape(w.view(where), by_channel, where).template permute<0, 3, 2, 1>(where);
+  return convolutions::reading_all(
+      convolutions::run<C, Y, R>(s, tessera::reshape(x.view(where), in, where), filters, true, epilogue, where), x, w,
+      epilogue, where);
+}
+
+}  // namespace tessera::kernels

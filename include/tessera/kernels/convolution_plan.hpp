@@ -1,0 +1,172 @@
+// What a convolution computes, and how: extents, the frame around the input, the windows in it, and the tile of a
+// block. Host arithmetic only; the kernels are in convolution.hpp. Axes in space are always three here: those that a
+// tensor lacks come first and have one element.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "tessera/kernels/common.hpp"
+
+namespace tessera::kernels {
+
+/// A number for each of S axes: one for all of them (`.stride = 2`), or one for each (`.stride = {2, 1}`).
+template <int S>
+struct PerAxis {
+  std::array<std::int64_t, static_cast<std::size_t>(S)> of{};
+
+  // NOLINTBEGIN(google-explicit-constructor): numbers in braces
+  template <class I>
+    requires std::is_convertible_v<I, std::int64_t>
+  PerAxis(I all) {
+    of.fill(all);
+  }
+  template <class... I>
+    requires(sizeof...(I) == S && S > 1 && (std::is_convertible_v<I, std::int64_t> && ...))
+  PerAxis(I... each) : of{static_cast<std::int64_t>(each)...} {}
+  // NOLINTEND(google-explicit-constructor)
+};
+
+/// Of a convolution over S axes in space.
+template <int S>
+struct ConvolutionOptions {
+  PerAxis<S> stride = 1;    ///< distance of the windows of neighbouring outputs
+  PerAxis<S> padding = 0;   ///< zeros before and behind the input
+  PerAxis<S> dilation = 1;  ///< distance of neighbouring elements of a window
+  std::int64_t groups = 1;  ///< channels are divided into so many groups; outputs of one see its inputs only
+};
+/// Of a transposed convolution.
+template <int S>
+struct TransposedConvolutionOptions {
+  PerAxis<S> stride = 1, padding = 0;
+  PerAxis<S> output_padding = 0;  ///< outputs more at the far end, of those that several extents of the input give
+  PerAxis<S> dilation = 1;
+  std::int64_t groups = 1;
+};
+
+namespace convolutions {
+
+using Axes = std::array<std::int64_t, 3>;
+
+/// The sizes of a convolution, of any kind.
+struct Sizes {
+  std::int64_t images = 0, groups = 1;
+  std::int64_t channels = 0, outputs = 0;  ///< of one group
+  Axes in{1, 1, 1}, out{1, 1, 1}, filter{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1};
+  Axes before{0, 0, 0};  ///< zeros before the input; a negative number is of elements that are left out
+  Axes apart{1, 1, 1};   ///< the input's elements are so far apart, with zeros in between
+  std::int64_t window(std::size_t a) const { return (filter[a] - 1) * dilation[a] + 1; }
+  /// The input that the windows reach along an axis.
+  std::int64_t reached(std::size_t a) const { return (out[a] - 1) * stride[a] + window(a); }
+};
+
+/// The input with its frame: channels of a group rounded up to whole 16 bytes.
+struct Frame {
+  bool copied = false;  ///< the input as it is has no zeros, or its rows cannot be loaded by tensor copies
+  Axes extents{1, 1, 1};
+  std::int64_t channels = 0;
+};
+inline Frame frame_of(const Sizes& s, std::size_t element_bytes) {
+  const std::int64_t vector = 16 / static_cast<std::int64_t>(element_bytes);
+  Frame f;
+  f.channels = ceil_div(s.channels, vector) * vector;
+  f.copied = f.channels != s.channels;
+  for (std::size_t a = 0; a < 3; ++a) {
+    f.copied = f.copied || s.before[a] != 0 || s.apart[a] != 1 || s.reached(a) > s.in[a];
+    f.extents[a] = s.in[a];
+  }
+  if (f.copied)
+    for (std::size_t a = 0; a < 3; ++a) f.extents[a] = s.reached(a);
+  return f;
+}
+
+/// The output positions of a block: images, then elements along each axis in space; their product is 128.
+struct Box {
+  int images, extents[3];
+};
+inline constexpr Box kBoxes[] = {{1, {1, 1, 128}}, {1, {1, 4, 32}}, {1, {1, 8, 16}}, {16, {1, 1, 8}}, {1, {2, 8, 8}}};
+inline constexpr int kBoxCount = static_cast<int>(std::size(kBoxes)), kBoxPositions = 128;
+
+/// The box with the fewest positions outside of the output. Boxes of several images are for outputs of one plane.
+inline int box_of(const Sizes& s) {
+  int best = 0;
+  std::int64_t least = -1;
+  for (int b = 0; b < kBoxCount; ++b) {
+    const Box& box = kBoxes[b];
+    if (box.images > 1 && s.out[0] > 1) continue;
+    std::int64_t boxes = ceil_div(s.images, std::int64_t{box.images});
+    for (std::size_t a = 0; a < 3; ++a) boxes *= ceil_div(s.out[a], std::int64_t{box.extents[a]});
+    if (least < 0 || boxes < least) best = b, least = boxes;
+  }
+  return best;
+}
+inline std::int64_t boxes_of(const Sizes& s, int number) {
+  const Box& box = kBoxes[number];
+  std::int64_t boxes = ceil_div(s.images, std::int64_t{box.images}) * s.groups;
+  for (std::size_t a = 0; a < 3; ++a) boxes *= ceil_div(s.out[a], std::int64_t{box.extents[a]});
+  return boxes;
+}
+
+/// Channels of the output that a block computes: 64, 128 or 256. A step of 64 channels of the input takes an SM of
+/// sm_90 4 clocks for each of them to multiply (4096 operations a clock), and 2 for each row of 128 bytes that it loads
+/// (64 bytes a clock), of the 128 positions as well. The busiest SM has the most tiles.
+inline constexpr int kColumns[] = {64, 128, 256};
+inline int columns_of(const Sizes& s, int box, const Target& target, int choices) {
+  int best = 0;
+  std::int64_t least = -1;
+  for (int i = 0; i < choices; ++i) {
+    const std::int64_t columns = kColumns[i];
+    const std::int64_t tiles = boxes_of(s, box) * ceil_div(s.outputs, columns);
+    const std::int64_t step = std::max(4 * columns, 2 * (kBoxPositions + columns));
+    const std::int64_t time = ceil_div(tiles, std::int64_t{target.num_sms}) * step;
+    if (least < 0 || time < least) best = i, least = time;
+  }
+  return best;
+}
+
+/// Numbers of the kernel that find the input of a filter position: in units of the channels of one group.
+struct Walk {
+  std::int64_t images_apart = 0;  ///< units of an image
+  Axes filter{1, 1, 1};           ///< positions that are walked
+  Axes apart{0, 0, 0};            ///< units from one position to the next
+};
+
+/// The view of the framed input that a block loads boxes from: [planes or images, units, out, out, line], and of the
+/// filter: [groups, outputs, positions, line]. Tensor copies have at most five axes.
+struct Windows {
+  std::array<std::int64_t, 5> dims{}, strides{};
+  std::int64_t positions = 1, line = 0;
+  Walk walk;
+};
+/// Neighbouring elements of a window along the last axis are neighbours in memory, so that they are one line with their
+/// channels, unless they are dilated or have other groups between them. `by_image`: the first axis is that of the
+/// images, of an output that has one plane; otherwise it is that of the planes, and images are among the units.
+inline Windows windows_of(const Sizes& s, const Frame& f, bool by_image, bool lines) {
+  Windows w;
+  const std::int64_t unit = std::max<std::int64_t>(f.channels, 1);
+  const std::int64_t pixel = s.groups * f.channels;
+  const Axes pitch{f.extents[1] * f.extents[2] * pixel, f.extents[2] * pixel, pixel};
+  const std::int64_t image = f.extents[0] * pitch[0];
+  w.walk.filter = s.filter;
+  w.line = f.channels;
+  if (lines && s.groups == 1 && s.dilation[2] == 1) {
+    w.line = s.filter[2] * f.channels;
+    w.walk.filter[2] = 1;
+  }
+  std::int64_t units = s.groups;
+  for (std::size_t a = 0; a < 3; ++a) {
+    w.walk.apart[a] = s.dilation[a] * pitch[a] / unit;
+    units += (w.walk.filter[a] - 1) * w.walk.apart[a];
+    w.positions *= w.walk.filter[a];
+  }
+  w.walk.images_apart = by_image ? 0 : image / unit;
+  units += std::max<std::int64_t>(s.images - 1, 0) * w.walk.images_apart;
+  w.dims = {by_image ? s.images : s.out[0], s.images > 0 ? units : 0, s.out[1], s.out[2], w.line};
+  w.strides = {by_image ? image : s.stride[0] * pitch[0], f.channels, s.stride[1] * pitch[1], s.stride[2] * pitch[2],
+               1};
+  return w;
+}
+
+}  // namespace convolutions
+}  // namespace tessera::kernels

@@ -67,10 +67,19 @@ TEST(Measured, EveryFactIsThere) {
                             m.next_launch, m.request, m.element_load, m.copy_launch, m.copy_rate})
     EXPECT_GT(fact, 0);
   EXPECT_GT(m.l2_rate, m.read_rate) << "the cache is faster than memory";
-  for (const machine::TileTimes& t : m.tiles) {
-    EXPECT_GT(t.m * t.n, 0);
-    EXPECT_EQ(t.plain.step > 0, t.with_tile.step > 0) << t.m << " x " << t.n;
+  for (const auto& tiles : m.tiles.of) {
+    EXPECT_GT(tiles.size(), 2U);
+    for (const machine::TileTimes& t : tiles) {
+      EXPECT_GT(t.m * t.n, 0);
+      EXPECT_EQ(t.plain.step > 0, t.with_tile.step > 0) << t.m << " x " << t.n;
+    }
   }
+}
+
+TEST(Measured, WavesBehindTheFirstMayHaveLongerEdges) {
+  EXPECT_EQ((machine::WaveTime{100, 10}.edges(3)), 30);
+  EXPECT_EQ((machine::WaveTime{100, 10, 25}.edges(3)), 60);
+  EXPECT_EQ((machine::WaveTime{100, 10, 25}.edges(1)), 10);
 }
 
 }  // namespace

@@ -187,18 +187,31 @@ void attention_backward_queries(Mut<T, 1, 1, BM, D> dq, In<T, dyn, dyn, dyn, dyn
   dq.store(reshape(narrow<T>(q_sums * scale), shape<1, 1, BM, D>));
 }
 
-/// The extents of the tiles of the backward kernels: queries and keys of a step, columns of a piece.
-struct BackwardTiles {
+/// A form of the backward kernels: columns of a tile, whether rows have more, and tiles of queries and keys.
+struct BackwardForm {
+  int columns;
+  bool wide;
   int keys, queries;  ///< of attention_backward_keys: a piece of keys, queries per step
   int rows, step;     ///< of attention_backward_queries: a piece of queries, keys per step
 };
 /// Two accumulators of a tile of keys, and scores and their gradients, stay in registers: 128 x 128 of keys by columns
-/// spill (16 to 24 bytes of a thread), as 128 rows of wide heads do. Elements of 32 bits are not multiplied by
-/// warpgroups: their tiles are smaller.
-constexpr BackwardTiles backward_tiles(int columns, bool wide, std::size_t element_bytes) {
-  if (element_bytes > 2) return {32, 32, 32, 32};
-  if (wide) return {64, 64, 64, 64};
-  return columns <= 64 ? BackwardTiles{128, 64, 128, 128} : BackwardTiles{64, 64, 128, 64};
+/// spill (16 to 24 bytes of a thread), and pieces of 128 columns of wide heads. GPUs without warpgroup products keep
+/// operands in registers, too, and have smaller tiles.
+inline constexpr BackwardForm kBackwardForms[] = {{64, false, 128, 64, 128, 128},
+                                                  {128, false, 64, 64, 128, 64},
+                                                  {64, true, 64, 64, 64, 64},
+                                                  {64, false, 64, 64, 64, 64}};
+/// The form for heads of d columns. Elements of 32 bits are not multiplied by warpgroups anywhere.
+inline int backward_form(std::int64_t d, std::size_t element_bytes, const Target& target) {
+  if (element_bytes > 2 || (target.gpu && !target.clusters)) return d <= 64 ? 3 : 2;
+  return d <= 64 ? 0 : d <= 128 ? 1 : 2;
+}
+/// The tiles of a form for elements of T: those of 32 bits are half as large.
+template <class T>
+constexpr BackwardForm backward_tiles(int number) {
+  BackwardForm f = kBackwardForms[number];
+  if (sizeof(T) > 2) f.keys = f.queries = f.rows = f.step = 32;
+  return f;
 }
 
 /// The gradients {dq, dk, dv} of attention(q, k, v, options), for the gradient d_o of its result. o and lse: what
@@ -222,36 +235,31 @@ Op<std::tuple<Tensor<element_of<Q>, 4>, Tensor<element_of<Q>, 4>, Tensor<element
   for (int axis = 0; axis < 3; ++axis) expect_dim("attention_backward", "lse", lse, axis, q.dim(axis, where), where);
   const float scale = options.scale_for(q.dim(3, where), "attention_backward", where);
   const int window = static_cast<int>(std::min<std::int64_t>(options.window, k.dim(2, where)));
-  const std::int64_t d = q.dim(3, where);
-  // Rows of more than 128 columns are multiplied 64 columns at a time; 128 spill.
+  const int form = backward_form(q.dim(3, where), sizeof(T), target_of(q.device(where)));
   return with_constant<3>(options.mask("attention_backward", where), [&](auto m) {
-    return with_constant<3>(
-        d <= 64    ? 0
-        : d <= 128 ? 1
-                   : 2,
-        [&](auto width) {
-          constexpr auto mask = static_cast<AttentionMask>(m());
-          constexpr int D = width == 1 ? 128 : 64;
-          constexpr bool wide = width == 2;
-          constexpr BackwardTiles t = backward_tiles(D, wide, sizeof(T));
-          constexpr int kRows = 32;  // of attention_products
-          const View<T, 4> Q4 = q.view(where), K4 = k.view(where), V4 = v.view(where), G4 = d_o.view(where);
-          const View<f32, 3> sums = lse.view(where);
-          auto gradients =
-              kernel<attention_products<T, kRows, D>>(empty<f32>(lse.dims(where), where), G4, o.view(where), where)
-                  .then(
-                      [=](Tensor<f32, 3> made) {
-                        const auto products = share(std::move(made));
-                        auto queries = kernel<attention_backward_queries<mask, T, t.rows, t.step, D, wide>>(
-                            empty<T>(Q4.dims(), where), Q4, K4, V4, G4, sums, products, scale, window, where);
-                        auto keys = kernel<attention_backward_keys<mask, T, t.keys, t.queries, D, wide>>(
-                            empty<T>(K4.dims(), where), empty<T>(K4.dims(), where), Q4, K4, V4, G4, sums, products,
-                            scale, window, where);
-                        return flattened(all(std::move(queries), std::move(keys)));
-                      },
-                      where);
-          return reading(std::move(gradients), where, q, k, v, d_o, lse);
-        });
+    return with_constant<static_cast<int>(std::size(kBackwardForms))>(form, [&](auto number) {
+      constexpr auto mask = static_cast<AttentionMask>(m());
+      constexpr BackwardForm t = backward_tiles<T>(number);
+      constexpr int D = t.columns;
+      constexpr bool wide = t.wide;
+      constexpr int kRows = 32;  // of attention_products
+      const View<T, 4> Q4 = q.view(where), K4 = k.view(where), V4 = v.view(where), G4 = d_o.view(where);
+      const View<f32, 3> sums = lse.view(where);
+      auto gradients =
+          kernel<attention_products<T, kRows, D>>(empty<f32>(lse.dims(where), where), G4, o.view(where), where)
+              .then(
+                  [=](Tensor<f32, 3> made) {
+                    const auto products = share(std::move(made));
+                    auto queries = kernel<attention_backward_queries<mask, T, t.rows, t.step, D, wide>>(
+                        empty<T>(Q4.dims(), where), Q4, K4, V4, G4, sums, products, scale, window, where);
+                    auto keys = kernel<attention_backward_keys<mask, T, t.keys, t.queries, D, wide>>(
+                        empty<T>(K4.dims(), where), empty<T>(K4.dims(), where), Q4, K4, V4, G4, sums, products, scale,
+                        window, where);
+                    return flattened(all(std::move(queries), std::move(keys)));
+                  },
+                  where);
+      return reading(std::move(gradients), where, q, k, v, d_o, lse);
+    });
   });
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/support.hpp"
 #include "tessera/kernels/batched_gemm.hpp"
 #include "tessera/kernels/gemm.hpp"
+#include "tessera/kernels/stream_k.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -44,6 +45,33 @@ TEST(AlignedRows, ReplaceOnlyWhatIsNotAligned) {
       host(with_aligned_rows(c.view().permute<1, 0>(), b.view().permute<1, 0>(), where, seen).sync()).sync();
   EXPECT_EQ(transposed, host(gemm(c.view().permute<1, 0>(), b.view().permute<1, 0>()).sync()).sync());
   EXPECT_EQ(calls, 3);
+}
+
+/// What only the second kernel of a product reads is leased when the product is made: between that and its run nothing
+/// writes it.
+TEST(AlignedRows, EveryOperandIsLeasedAtOnce) {
+  auto a = random_tensor<bf16>({33, 64}, 1), b = random_tensor<bf16>({64, 47}, 2),
+       odd = random_tensor<bf16>({47, 33}, 3);
+  const SourceLocation where = SourceLocation::current();
+  const auto product = [](const View<bf16, 2>& x, const View<bf16, 2>& y) { return gemm(x, y); };
+  const auto is_leased = [](auto& x) {
+    const auto other = random_tensor<bf16>(Dims<2>({x.dim(0), x.dim(1)}), 5);
+    EXPECT_ERROR(BorrowError, (void)copy_into(mut(x), other), "");
+  };
+  {
+    auto op = with_aligned_rows(a.view(), b.view(), where, product);  // b is copied
+    is_leased(a);
+    (void)std::move(op).sync();
+    auto other = with_aligned_rows(odd.view(), a.view(), where, product);  // odd is copied
+    is_leased(a);
+    (void)std::move(other).sync();
+  }
+  copy_into(mut(a), random_tensor<bf16>({33, 64}, 6)).sync();
+  auto r = random_tensor<bf16>({33, 47}, 7);
+  auto streams = gemm_stream_k(a, b, residual(r));
+  is_leased(r);
+  (void)std::move(streams).sync();
+  copy_into(mut(r), random_tensor<bf16>({33, 47}, 8)).sync();
 }
 
 TEST(AlignedRows, OfBatches) {

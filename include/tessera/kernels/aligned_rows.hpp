@@ -44,7 +44,8 @@ Op<Tensor<T, R>> aligned_copy(const View<T, R>& x, SourceLocation where) {
 }
 
 /// f(a, b), where an operand whose rows start anywhere is replaced by a view of an aligned copy. f returns the Op of
-/// the product; the copies are enqueued before it, and live as long as it reads them.
+/// the product; the copies are enqueued before it, and live as long as it reads them. What f reads besides is leased by
+/// the caller.
 template <Element T, int R, class F>
 auto with_aligned_rows(const View<T, R>& a, const View<T, R>& b, SourceLocation where, F f) -> decltype(f(a, b)) {
   // copied(x, next): next(view of the copy of x).
@@ -60,8 +61,10 @@ auto with_aligned_rows(const View<T, R>& a, const View<T, R>& b, SourceLocation 
             where);
   };
   if (row_starts(a) == RowStarts::Anywhere)
-    return copied(a, [=](const View<T, R>& aligned) { return with_aligned_rows(aligned, b, where, f); });
-  if (row_starts(b) == RowStarts::Anywhere) return copied(b, [=](const View<T, R>& aligned) { return f(a, aligned); });
+    return tessera::reading(
+        copied(a, [=](const View<T, R>& aligned) { return with_aligned_rows(aligned, b, where, f); }), where, b);
+  if (row_starts(b) == RowStarts::Anywhere)
+    return tessera::reading(copied(b, [=](const View<T, R>& aligned) { return f(a, aligned); }), where, a);
   return f(a, b);
 }
 

@@ -89,7 +89,7 @@ Op<Tensor<product_t<U, element_of<A>>, 3>> batched_gemm(const A& a, const B& b,
   };
   const ProductSize size = product_size<X>(a, b, batch, epilogue_work<3>(epilogue));
   if (copies_rows(asked, size, target_of(a.device(where))))
-    return with_aligned_rows(a.view(where), b.view(where), where, products);
+    return reading_operands(with_aligned_rows(a.view(where), b.view(where), where, products), epilogue, where);
   return products(a.view(where), b.view(where));
 }
 

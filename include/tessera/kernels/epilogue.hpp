@@ -141,6 +141,21 @@ constexpr EpilogueWork epilogue_work(const Fused<E, P...>&) {
   return std::is_same_v<E, epilogues::Plain> ? EpilogueWork::None : EpilogueWork::Computes;
 }
 
+template <class T, class V>
+Op<T> reading_operand(Op<T> op, const V& v, SourceLocation where) {
+  if constexpr (Operand<V>)
+    return tessera::reading(std::move(op), where, v);
+  else
+    return op;
+}
+/// The same operation, which reads the tensors of the epilogue: where a function of then() launches the kernel with the
+/// epilogue, nothing else leases them before that.
+template <class T, class E, class... P>
+Op<T> reading_operands(Op<T> op, const Fused<E, P...>& epilogue, SourceLocation where) {
+  std::apply([&](const auto&... p) { ((op = reading_operand(std::move(op), p, where)), ...); }, epilogue.operands);
+  return op;
+}
+
 /// Throws ShapeError if an operand of the epilogue does not fit an output of these extents. Operands of a caller's own
 /// function are checked by the launch.
 template <class E, int R, class... P>

@@ -83,7 +83,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm(const A& a, const B& b,
   };
   const ProductSize size = product_size<X>(a, b, 1, epilogue_work<2>(epilogue));
   if (copies_rows(asked, size, target_of(a.device(where))))
-    return with_aligned_rows(a.view(where), b.view(where), where, product);
+    return reading_operands(with_aligned_rows(a.view(where), b.view(where), where, product), epilogue, where);
   return product(a.view(where), b.view(where));
 }
 

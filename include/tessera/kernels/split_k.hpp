@@ -78,7 +78,7 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_split_k(const A& a, const B& b, 
     return split_k_of_views<C, X>(x, y, parts, epilogue, asked, where);
   };
   if (copies_rows(asked >= 0 ? asked : kSplitRows[0], product_size<X>(a, b), target_of(a.device(where))))
-    return with_aligned_rows(a.view(where), b.view(where), where, product);
+    return reading_operands(with_aligned_rows(a.view(where), b.view(where), where, product), epilogue, where);
   return product(a.view(where), b.view(where));
 }
 

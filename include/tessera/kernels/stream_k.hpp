@@ -72,8 +72,8 @@ Op<Tensor<product_t<U, element_of<A>>, 2>> gemm_stream_k(const A& a, const B& b,
     return stream_k_of_views<C, X>(x, y, epilogue, slots, where);
   };
   if (copies_rows(kStreamRow, product_size<X>(a, b), target_of(a.device(where))))
-    return with_aligned_rows(a.view(where), b.view(where), where, product);
-  return product(a.view(where), b.view(where));
+    return reading_operands(with_aligned_rows(a.view(where), b.view(where), where, product), epilogue, where);
+  return reading_operands(product(a.view(where), b.view(where)), epilogue, where);
 }
 
 }  // namespace tessera::kernels

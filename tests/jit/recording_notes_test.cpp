@@ -21,6 +21,8 @@
 
 using namespace tessera;
 using namespace tessera::jit;
+using analysis::ArgRole;
+using analysis::LaunchContract;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 

@@ -42,6 +42,11 @@ MISUSE(ReshapeView, "reshape") {
 MISUSE(ReshapeTensor, "reshape") { c.result(reshape(std::move(c.given<f32, 2>({4, 6})), Dims{8, 3})); }
 MISUSE(ReshapeOp, "reshape") { c.result(reshape(c.op<f32, 2>({4, 6}), Dims{8, 3}).sync()); }
 
+MISUSE(Windows, "windows") {
+  c.elements_apart(Outcome::Rejected);
+  c.result(windows(c.view<f32, 2>({2, 3}), Dims(4, 3), {1, 1}));
+}
+
 MISUSE(Share, "share") { c.result(share(std::move(c.given<f32, 1>({5})))); }
 MISUSE(TryUnshare, "try_unshare") {
   auto back = try_unshare(c.shared<f32, 1>({5}));

@@ -32,6 +32,18 @@ MISUSE(All, "all") {
   c.result(q.view());
 }
 
+MISUSE(Ready, "ready") { c.result(ready(std::move(c.given<f32, 1>({5}))).sync()); }
+MISUSE(Flattened, "flattened") {
+  auto a = c.op<f32, 1>({5});
+  auto [p, q] = flattened(all(std::move(a), zeros<i32>({3}))).sync();
+  c.result(p.view());
+  c.result(q.view());
+}
+MISUSE(Reading, "reading") {
+  auto op = c.op<f32, 1>({5});
+  c.result(reading(std::move(op), SourceLocation::current(), c.view<f32, 1>({4})).sync());
+}
+
 // ---- launches ------------------------------------------------------------------------------------------------------
 
 using misuse::saxpy;

@@ -98,6 +98,11 @@ def check_kill(folder):
     assert not left, left
 
 
+def check_types_of_products():
+    for dtype in ("tf32", "f32", "f64"):
+        assert "1 of 1" in run("gemm", f"dtype={dtype}", "n=64"), dtype
+
+
 def check_rejections():
     assert "there is no kernel" in run("nothing", "n=1", expect=1)
     assert "expected words like" in run("--hints", "speed=9", "--dry-run", "softmax", "columns=512", expect=1)
@@ -107,7 +112,7 @@ def check_rejections():
     assert "gemm has no argument N, only n=" in run("gemm", "N=64", expect=1)
     assert "expected words like" in run("--hints", "warps=3x", "gemm", "n=64", expect=1)
     assert "layout must be" in run("gemm", "layout=XX", "n=64", expect=1)
-    assert "dtype must be" in run("gemm", "dtype=f32", "n=64", expect=1)
+    assert "dtype must be" in run("gemm", "dtype=i8", "n=64", expect=1)
     assert "parts must be 1 to k" in run("split_k", "m=64", "n=64", "k=64", "parts=65", expect=1)
     assert "tiles must be" in run("stream_k", "m=64", "n=64", "k=64", "tiles=some", expect=1)
     full_waves = "stream_k m=256 n=64 k=64 slots=4".split()

@@ -81,7 +81,7 @@ Ready of_axes(const Args& args) {
                });
 }
 
-/// Of a transposed convolution, whose input is the output of the convolution that has these options.
+/// The case of a transposed convolution, whose input is the output of the convolution that has these options.
 template <class T, int S>
 Ready transposed_of_axes(const Args& args) {
   constexpr int R = S + 2;

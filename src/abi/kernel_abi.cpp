@@ -140,7 +140,7 @@ std::string fault_of(const KernelAbi& abi) {
       return expected("an access and a size for each watched argument", concat(w.access, " and ", w.element_bytes));
   }
   const std::size_t early = abi.early_reads.size();
-  if (early > kMostEarlyReads) return expected(concat("at most ", kMostEarlyReads, " early reads"), early);
+  if (early > kMaxEarlyReads) return expected(concat("at most ", kMaxEarlyReads, " early reads"), early);
   if (early != 0 && !abi.launch_flags) return expected("launch flags for its early reads", "none");
   if (abi.early_alone < 0 || static_cast<std::size_t>(abi.early_alone) > early)
     return expected(concat("at most its ", early, " early reads to be read alone"), abi.early_alone);

@@ -225,7 +225,7 @@ EarlyReads wait_in_stages(Block& entry, const Head& head) {
 EarlyReads wait_behind_reads(ir::Function& f, int warps, std::optional<int> early_tiles) {
   Block& entry = f.body();
   Head head = head_of(entry);
-  if (head.addresses.size() > calling::kMostEarlyReads) return {};
+  if (head.addresses.size() > calling::kMaxEarlyReads) return {};
   if (!head.loop) return head.first_read ? wait_in_stages(entry, head) : EarlyReads();
   const auto tiles = early_tiles_of(*head.first_read, entry, warps, early_tiles);
   const Value launch_flags = entry.add_arg(Type::tile(Elem::I32));

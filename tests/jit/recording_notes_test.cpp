@@ -312,7 +312,7 @@ TEST_F(RecordingNotesTest, ANoteThatCannotBeIsNotRead) {
   EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_reads = {-1}; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.abi.launch_flags = false; }))
       << "which tensors have a writer in flight is only known from the launch flags";
-  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_reads.assign(calling::kMostEarlyReads + 1, 0); }));
+  EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_reads.assign(calling::kMaxEarlyReads + 1, 0); }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_alone = -1; }));
   EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_alone = 3; })) << "of two early reads";
   EXPECT_FALSE(kept([](CodeShape& s) { s.abi.early_reads.clear(); })) << "which one is read alone?";

@@ -355,7 +355,7 @@ TEST(EarlyReads, AChainThatALoopCarriesAfterTheWait) {
 }
 
 TEST(EarlyReads, WaitsFirstWhereTheBitsDoNotSuffice) {
-  for (const std::size_t tensors : {calling::kMostEarlyReads, calling::kMostEarlyReads + 1}) {
+  for (const std::size_t tensors : {calling::kMaxEarlyReads, calling::kMaxEarlyReads + 1}) {
     Kernel k;
     std::vector<Value> views;
     for (std::size_t i = 0; i < tensors; ++i) views.push_back(k.view(Elem::F32, {64}));

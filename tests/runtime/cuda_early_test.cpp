@@ -220,7 +220,7 @@ TEST_F(CudaEarlyReads, TheFlagsFollowTheArgumentsAndPrecedeTheRecord) {
 TEST_F(CudaEarlyReads, ArgumentsThatAreNone) {
   for (const int slot : {-1, 3}) EXPECT_THROW(rig.load_eager({slot}), CompileError);
   EXPECT_NO_THROW(rig.load_eager({2}));
-  EXPECT_THROW(rig.load_eager(std::vector<int>(calling::kMostEarlyReads + 1, 0)), CompileError);
+  EXPECT_THROW(rig.load_eager(std::vector<int>(calling::kMaxEarlyReads + 1, 0)), CompileError);
   for (const int alone : {-1, 3}) EXPECT_THROW(rig.load_eager({1, 0}, false, alone), CompileError);
   EXPECT_NO_THROW(rig.load_eager({1, 0}, false, 2));
 }

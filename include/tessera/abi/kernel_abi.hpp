@@ -20,7 +20,7 @@ namespace tessera::calling {
 /// of the stream is expected to gain by running concurrently with this one; the code then triggers it early (PTX
 /// griddepcontrol.launch_dependents). The other bits are 0.
 inline constexpr int kTriggerBit = 30;
-inline constexpr std::size_t kMostEarlyReads = kTriggerBit;  ///< the bits below kTriggerBit
+inline constexpr std::size_t kMaxEarlyReads = kTriggerBit;  ///< the bits below kTriggerBit
 
 /// The shadow byte of an element that was never written, and the byte of poison; the shadow of a written one is 0.
 inline constexpr std::uint8_t kNeverWritten = 0xFF;
@@ -79,7 +79,7 @@ struct KernelAbi {
   bool programmatic_launch = false;
   /// Arguments that are addresses of tensors. If the launch flags have the bits of all of them, the kernel reads these
   /// tensors before it waits; if it loads addresses from memory, it reads tensor n early when bits 0 to n are set. At
-  /// most kMostEarlyReads; none without launch flags.
+  /// most kMaxEarlyReads; none without launch flags.
   std::vector<int> early_reads = {};
   /// The kernel reads the first so many of early_reads before it waits if it finds their bits set, whatever the others'
   /// bits. 0: none, the rule above alone.

@@ -405,7 +405,7 @@ class FlatNode final : public OpNode<FlatTuple<T>> {
 };
 }  // namespace detail
 
-/// The same operation, with the elements of tuples in its result in their places: {a, {b, c}}, which all() gives of
+/// The operation with the elements of tuples in its result in their places: {a, {b, c}}, which all() gives of
 /// operations of which one has two results, becomes {a, b, c}. Throws BorrowError if the operation has been run or
 /// moved already.
 template <class... T>

@@ -485,8 +485,8 @@ class ReadingNode final : public OpNode<T> {
 };
 }  // namespace detail
 
-/// The same operation, which reads these tensors and views as well: what a function given to then() will read is leased
-/// from now on. Throws BorrowError if one of them is empty or being written.
+/// An operation that does what `op` does, and leases these tensors and views for reading from now on, because a
+/// function given to then() will read them. Throws BorrowError if one of them is empty or being written.
 template <class T, class... X>
 Op<T> reading(Op<T> op, SourceLocation where, const X&... tensors) {
   detail::Reach::check_live(op, where);

@@ -26,7 +26,7 @@ class QueriesOf {
  private:
   Tile<T, BM, D> tile_;
 };
-/// Of more columns than the piece has: scores are sums over tiles of D columns.
+/// Queries that have more columns than the piece: scores are sums over tiles of D columns.
 template <class T, int BM, int D>
 class QueriesOf<T, BM, D, true> {
  public:
@@ -162,8 +162,8 @@ void attention_forward(Mut<T, 1, 1, BM, D> o, In<T, dyn, dyn, dyn, dyn> q, In<T,
   o.store(reshape(cast<T>(state.result()), shape<1, 1, BM, D>));
 }
 
-/// The same, and the natural logarithm of the sum of the exponentials of each query's scores: [batch, heads, queries].
-/// -infinity for a query that sees no key.
+/// Computes attention, and the natural logarithm of the sum of the exponentials of each query's scores: [batch, heads,
+/// queries]. -infinity for a query that sees no key.
 template <AttentionMask Mask, class T, int BM, int BN, int D, bool Running, bool Straight>
 void attention_forward_lse(Mut<T, 1, 1, BM, D> o, Mut<f32, 1, 1, BM> lse, In<T, dyn, dyn, dyn, dyn> q,
                            In<T, dyn, dyn, dyn, dyn> k, In<T, dyn, dyn, dyn, dyn> v, Scalar<f32> scale,
@@ -225,7 +225,8 @@ auto with_attention_form(const char* name, const Q& q, const K& k, const Attenti
       // 128 x 128 also where the loop of the second computation would leave no shared memory for tensor copies of 64 x
       // 128.
       constexpr bool large = d >= 256 || (d == 128 && mask != AttentionMask::Full && !straight);
-      return f(AttentionForm < large ? 128 : kRows, 128, d, mask, straight, false > {});
+      constexpr int rows = large ? 128 : kRows;
+      return f(AttentionForm<rows, 128, d, mask, straight, false>{});
     });
   });
 }
@@ -254,8 +255,8 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
         options.scale_for(q.dim(3, where), "attention", where), window, where);
   });
 }
-/// The same and, for attention_backward, the natural logarithm of the sum of the exponentials of each query's scores:
-/// {o, lse} with lse [batch, heads, queries], -infinity for a query that sees no key.
+/// attention() and, for attention_backward, the natural logarithm of the sum of the exponentials of each query's
+/// scores: {o, lse} with lse [batch, heads, queries], -infinity for a query that sees no key.
 template <Operand Q, Operand K, Operand V>
 Op<std::tuple<Tensor<element_of<Q>, 4>, Tensor<f32, 3>>> attention_with_lse(
     const Q& q, const K& k, const V& v, const AttentionOptions& options = {},

@@ -21,7 +21,8 @@ void frame_input(Mut<T, 1, 1, 1, BW, BC> y, In<T, dyn, dyn, dyn, dyn, dyn> x, Sc
   auto [image, i, j, k, channel] = y.origin();
   y.store(x.load_at(shape<1, 1, 1, BW, BC>, image, i - before_0, j - before_1, k - before_2, channel));
 }
-/// The same, with elements of x apart. Positions between them and outside are no elements: -1.
+/// Copies the input into a frame in which zeros lie between its elements, for transposed convolutions with a stride.
+/// The index of a position that has no element is -1.
 template <class T, int BW, int BC>
 void frame_input_apart(Mut<T, 1, 1, 1, BW, BC> y, In<T, dyn, dyn, dyn, dyn, dyn> x, Scalar<i32> groups,
                        Scalar<i32> before_0, Scalar<i32> before_1, Scalar<i32> before_2, Scalar<i32> apart_0,
@@ -82,7 +83,7 @@ void convolution_windows(Mut<U, BI, B0, B1, B2, BN> y, In<T, dyn, dyn, dyn, dyn,
                                                          w_first, w_step, image, i, j, k, 0, column);
   y.store(narrow<U>(E{}(reshape(sums, shape<BI, B0, B1, B2, BN>), y, operands...)));
 }
-/// Of several groups.
+/// The convolution of an input whose channels are divided into several groups.
 template <class E, class M, int BK, class U, class T, int BI, int B0, int B1, int B2, int BN, class... P>
 void convolution_groups(Mut<U, BI, B0, B1, B2, 1, BN> y, In<T, dyn, dyn, dyn, dyn, dyn> x, In<T, dyn, dyn, dyn, dyn> w,
                         Scalar<i32> images_apart, Scalar<i32> second, Scalar<i32> third, Scalar<i32> apart_0,

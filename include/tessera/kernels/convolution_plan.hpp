@@ -28,7 +28,7 @@ struct PerAxis {
   // NOLINTEND(google-explicit-constructor)
 };
 
-/// Of a convolution over S axes in space.
+/// Options of a convolution over S axes in space.
 template <int S>
 struct ConvolutionOptions {
   PerAxis<S> stride = 1;    ///< distance of the windows of neighbouring outputs
@@ -36,7 +36,7 @@ struct ConvolutionOptions {
   PerAxis<S> dilation = 1;  ///< distance of neighbouring elements of a window
   std::int64_t groups = 1;  ///< channels are divided into so many groups; outputs of one see its inputs only
 };
-/// Of a transposed convolution.
+/// Options of a transposed convolution over S axes in space.
 template <int S>
 struct TransposedConvolutionOptions {
   PerAxis<S> stride = 1, padding = 0;

@@ -148,8 +148,8 @@ Op<T> reading_operand(Op<T> op, const V& v, SourceLocation where) {
   else
     return op;
 }
-/// The same operation, which reads the tensors of the epilogue: where a function of then() launches the kernel with the
-/// epilogue, nothing else leases them before that.
+/// An operation that does what `op` does, and leases the tensors of the epilogue from now on: where a function of
+/// then() launches the kernel with the epilogue, nothing else leases them before that.
 template <class T, class E, class... P>
 Op<T> reading_operands(Op<T> op, const Fused<E, P...>& epilogue, SourceLocation where) {
   std::apply([&](const auto&... p) { ((op = reading_operand(std::move(op), p, where)), ...); }, epilogue.operands);

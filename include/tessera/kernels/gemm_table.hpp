@@ -163,7 +163,7 @@ inline constexpr GemmTile kGemmTiles[] = {
 inline constexpr GemmTile kTf32Tiles[] = {
     {64, 64, 256, false},       // CPU, small
     {256, 256, 1024, true},     // CPU, large
-    {64, 128, 128, false},      //
+    {64, 128, 128, false},      // between a few tiles and a wave
     {128, 128, 128, false},     // about one wave
     {64, 64, 128, false},       // few tiles
     {256, 256, 128, false, 1},  // many
@@ -173,9 +173,9 @@ inline constexpr GemmTile kTf32Tiles[] = {
 inline constexpr GemmTile kFp32Tiles[] = {
     {64, 64, 256, false},    // CPU, small
     {256, 256, 1024, true},  // CPU, large
-    {64, 128, 64, false},    //
+    {64, 128, 64, false},    // less than a wave of the next
     {128, 128, 32, false},   // from one wave on
-    {128, 64, 128, false},   //
+    {128, 64, 128, false},   // as 64 x 128, for more rows than columns
     {64, 32, 128, false},    // where few tiles are needed
 };
 /// f64: 27 to 30 TFLOP/s in any of these tiles, by the instruction of 8 x 8 x 4 that the assembler makes, which has
@@ -184,8 +184,8 @@ inline constexpr GemmTile kFp64Tiles[] = {
     {64, 64, 256, false},    // CPU, small
     {256, 256, 1024, true},  // CPU, large
     {64, 64, 128, false},    // nearly everywhere
-    {128, 128, 64, false},   //
-    {64, 128, 128, false},   //
+    {128, 128, 64, false},   // full waves of large products
+    {64, 128, 128, false},   // waves that 128 x 128 would leave half empty
     {64, 32, 128, false},    // where few tiles are needed
 };
 /// Row `row` of the table for what multiplies.

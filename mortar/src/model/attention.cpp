@@ -272,7 +272,7 @@ Flow<> attend_in_splits(const Layer<C>& l, std::int64_t splits, Lend<bf16, 3> o,
   });
 }
 
-/// The same where a block computes a whole tile of queries of a head.
+/// Attention of parts of prompts where a block computes a whole tile of queries of a head.
 template <int Queries, class C, class Q, class K>
 auto attend_in_tiles(const Layer<C>& l, const Lend<bf16, 3>& o, const View<Q, 3>& q, const View<K, 4>& k,
                      const View<K, 4>& v) {
@@ -283,7 +283,7 @@ auto attend_in_tiles(const Layer<C>& l, const Lend<bf16, 3>& o, const View<Q, 3>
   });
 }
 
-/// The same by whole tiles or in splits.
+/// Attention of parts of prompts with tiles of kQueryTile queries, by whole tiles or in splits.
 template <class C, class Q, class K>
 Flow<> attend_large_tiles(const Layer<C>& l, Lend<bf16, 3> o, View<Q, 3> q, View<K, 4> k, View<K, 4> v) {
   const std::int64_t splits = splits_of_tiles(l);

@@ -1,4 +1,4 @@
-// The same steps as generate.cpp, without loading the code into the driver.
+// Building ahead of time: the steps of generate.cpp without loading the code into the driver.
 #include "tessera/jit/build.hpp"
 
 #include <utility>

@@ -19,7 +19,7 @@ CodeNotes notes_of_code(const Code& code);
 /// Looks the prepared module up among what was compiled for `device`, or generates its code. Throws CompileError.
 Code generate(const Prepared& prepared, Device device, const CompileOptions& options);
 
-/// The same for a GPU where the cubin and what else a launch needs are known already. `target`: of the device.
+/// Loads code for a GPU whose cubin, and what else a launch needs, are known already. `target`: of the device.
 Code generate(const CodeShape& shape, const CachedCubin& code, const passes::Target& target, Device device,
               const CompileOptions& options);
 

@@ -66,7 +66,7 @@ void write_fake_assembler(const std::string& folder) {
 void launch(Tensor<f32, 1>& y, const Tensor<f32, 1>& x) { kernel<&cuda_kernels::twice>(mut(y), x).sync(); }
 
 int run(const std::string& way) {
-  // Of a start with a warm cache this process is the second one, so the folder outlives it.
+  // A start with a warm cache is the second process of a test, so the folder outlives this one.
   const jit_rig::Folder own("path");
   const char* given = std::getenv("TESSERA_PATH_FOLDER");
   const std::string folder = given != nullptr ? given : own.path;

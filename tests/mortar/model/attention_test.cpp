@@ -202,7 +202,7 @@ struct Case {
       return on_host(kernel<combine_splits_of_tiles<kQueryTile, R, S, kDepth>>(poisoned(), parts, sums, kHeads).sync());
     });
   }
-  /// The same with pages that were widened before, in memory that nothing has written.
+  /// Runs the attention over pages that were widened before, in memory that nothing has written.
   template <int S = 1>
   std::vector<float> run_widened() const {
     using C = f8e4m3;

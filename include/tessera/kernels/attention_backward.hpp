@@ -39,6 +39,28 @@ class ColumnTiles {
   Scalar<i32> batch_, head_;
 };
 
+/// The rows that a block keeps during its loop. Whole rows are loaded once; wide ones are read again by tiles of
+/// columns.
+template <class T, int N, int D, bool Wide>
+class OwnRows {
+ public:
+  OwnRows(const ColumnTiles<T, N, D>& x, const Scalar<i32>& block) : rows_(x.load(block, 0)) {}
+  Tile<T, N, D> operator()(const Scalar<i32>& /*column*/) const { return rows_; }
+
+ private:
+  Tile<T, N, D> rows_;
+};
+template <class T, int N, int D>
+class OwnRows<T, N, D, true> {
+ public:
+  OwnRows(const ColumnTiles<T, N, D>& x, const Scalar<i32>& block) : x_(x), block_(block) {}
+  Tile<T, N, D> operator()(const Scalar<i32>& column) const { return x_.load(block_, column); }
+
+ private:
+  ColumnTiles<T, N, D> x_;
+  Scalar<i32> block_;
+};
+
 /// a b^T over all columns: `first` and `second` load tiles of D columns.
 template <int M, int N, bool Wide>
 Tile<f32, M, N> product_over_columns(const Scalar<i32>& count, const auto& first, const auto& second) {
@@ -78,22 +100,7 @@ void attention_backward_keys(Mut<T, 1, 1, BN, D> dk, Mut<T, 1, 1, BN, D> dv, In<
     last = max(min(last, ceil_div(max((block + 1) * BN - 1 - ahead + window, 0), BM)), first);
   const auto queries = last - first;
   auto k_sums = zeros<f32, BN, D>(), v_sums = zeros<f32, BN, D>();
-  // Whole rows of keys and values stay where they are during the loop.
-  const auto whole = [&](const auto& x) {
-    if constexpr (Wide)
-      return 0;
-    else
-      return x.load(block, 0);
-  };
-  const auto whole_k = whole(K), whole_v = whole(V);
-  const auto columns_of = [&](const auto& x, const auto& held) {
-    return [&](const auto& c) {
-      if constexpr (Wide)
-        return x.load(block, c);
-      else
-        return held;
-    };
-  };
+  const OwnRows<T, BN, D, Wide> own_k(K, block), own_v(V, block);
   for (auto step : range(group * queries)) {
     auto head = kv_head * group + step / queries, i = first + step % queries;
     const ColumnTiles<T, BM, D> Q(q, batch, head), G(d_o, batch, head);
@@ -108,7 +115,7 @@ void attention_backward_keys(Mut<T, 1, 1, BN, D> dk, Mut<T, 1, 1, BN, D> dv, In<
     };
     auto sums = reshape(lse.tiles(shape<1, 1, BM>, pad::pos_inf).load(batch, head, i), shape<1, BM>) * log2e<f32>;
     auto delta = reshape(products.tiles(shape<1, 1, BM>).load(batch, head, i), shape<1, BM>);
-    auto s = product_over_columns<BN, BM, Wide>(K.count(), columns_of(K, whole_k), of_queries(Q, own_q));
+    auto s = product_over_columns<BN, BM, Wide>(K.count(), own_k, of_queries(Q, own_q));
     auto p = weights_again<T>(s, unit, sums);
     if constexpr (Mask != AttentionMask::Full) {
       const auto at = i * BM + ahead;  // the position of the first query
@@ -121,7 +128,7 @@ void attention_backward_keys(Mut<T, 1, 1, BN, D> dk, Mut<T, 1, 1, BN, D> dv, In<
         p = where(seen, p, 0.0f);
       }
     }
-    auto dp = product_over_columns<BN, BM, Wide>(K.count(), columns_of(V, whole_v), of_queries(G, own_g));
+    auto dp = product_over_columns<BN, BM, Wide>(K.count(), own_v, of_queries(G, own_g));
     v_sums = mma(narrow<T>(p), own_g, v_sums);
     k_sums = mma(narrow<T>(p * (dp - delta)), own_q, k_sums);
   }
@@ -141,21 +148,7 @@ void attention_backward_queries(Mut<T, 1, 1, BM, D> dq, In<T, dyn, dyn, dyn, dyn
   auto unit = scale * log2e<f32>;
   const ColumnTiles<T, BM, D> Q(q, batch, head), G(d_o, batch, head);
   const ColumnTiles<T, BN, D> K(k, batch, kv_head), V(v, batch, kv_head);
-  const auto whole = [&](const auto& x) {
-    if constexpr (Wide)
-      return 0;
-    else
-      return x.load(block, 0);
-  };
-  const auto whole_q = whole(Q), whole_g = whole(G);
-  const auto columns_of = [&](const auto& x, const auto& held) {
-    return [&](const auto& c) {
-      if constexpr (Wide)
-        return x.load(block, c);
-      else
-        return held;
-    };
-  };
+  const OwnRows<T, BM, D, Wide> rows_of_q(Q, block), rows_of_g(G, block);
   auto sums = reshape(lse.tiles(shape<1, 1, BM>, pad::pos_inf).load(batch, head, block), shape<BM, 1>) * log2e<f32>;
   auto delta = reshape(products.tiles(shape<1, 1, BM>).load(batch, head, block), shape<BM, 1>);
   auto begin = Scalar<i32>(0), end = k.tiles(shape<1, 1, BN, D>).count(2);
@@ -178,10 +171,10 @@ void attention_backward_queries(Mut<T, 1, 1, BM, D> dq, In<T, dyn, dyn, dyn, dyn
       else
         return own_k;
     };
-    auto s = product_over_columns<BM, BN, Wide>(K.count(), columns_of(Q, whole_q), keys_at);
+    auto s = product_over_columns<BM, BN, Wide>(K.count(), rows_of_q, keys_at);
     s = without_unseen<Mask>(s, first, j, k.dim(2), window, where(unit < 0, infinity<f32>, -infinity<f32>));
     auto p = weights_again<T>(s, unit, sums);
-    auto dp = product_over_columns<BM, BN, Wide>(K.count(), columns_of(G, whole_g), of_keys(V));
+    auto dp = product_over_columns<BM, BN, Wide>(K.count(), rows_of_g, of_keys(V));
     q_sums = mma(narrow<T>(p * (dp - delta)), own_k, q_sums);
   }
   dq.store(reshape(narrow<T>(q_sums * scale), shape<1, 1, BM, D>));

@@ -126,18 +126,30 @@ bool is_prologue_load(const Operation& load) {
   return load.result(0).has_uses();
 }
 
+/// Instructions, and those among them that divisions and functions take.
+struct Cost {
+  double all = 0, functions = 0;
+  Cost& operator+=(const Cost& other) {
+    all += other.all, functions += other.functions;
+    return *this;
+  }
+  Cost operator*(double times) const { return {all * times, functions * times}; }
+};
+
 class Estimate {
  public:
   explicit Estimate(const ir::Function& f) : known_(f) {
     ir::walk(f.body(), [&](const Operation& op) {
       if (const auto access = access_of(op)) add_address(*access);
     });
-    instructions_ = of(f.body());
+    cost_ = of(f.body());
   }
-  double per_byte() const {
-    std::int64_t bytes = 0;
-    for (const auto& [part, most] : moved_) bytes += most;
-    return bytes == 0 ? 0 : instructions_ / static_cast<double>(bytes);
+  BlockWork work() const {
+    BlockWork w;
+    for (const auto& [part, most] : moved_) w.bytes += most;
+    w.instructions = cost_.all;
+    w.functions = cost_.functions;
+    return w;
   }
 
  private:
@@ -152,22 +164,26 @@ class Estimate {
       for (const Value operand : v.def()->operand_values()) work.push_back(operand);
     }
   }
-  double of(const ir::Block& block) {
-    double all = 0;
+  Cost of(const ir::Block& block) {
+    Cost all;
     for (const Operation& op : block) all += of(op);
     return all;
   }
-  double of(const Operation& op) {
-    if (const auto access = access_of(op)) return of(*access);
-    if (op.op() == Op::For || op.op() == Op::Loop) return trips(op) * of(op.region(0));
+  Cost of(const Operation& op) {
+    if (const auto access = access_of(op)) return {of(*access), 0};
+    if (op.op() == Op::For || op.op() == Op::Loop) return of(op.region(0)) * trips(op);
     if (op.op() == Op::If) {
-      double most = 0;  // one of the arms runs
-      for (std::size_t r = 0; r < op.num_regions(); ++r) most = std::max(most, of(op.region(r)));
+      Cost most;  // one of the arms runs
+      for (std::size_t r = 0; r < op.num_regions(); ++r) {
+        const Cost arm = of(op.region(r));
+        if (arm.all > most.all) most = arm;
+      }
       return most;
     }
-    if (op.num_results() == 0 || !op.result(0).type().is_tile() || addresses_.contains(&op)) return 0;
-    return static_cast<double>(op.result(0).type().num_elements()) *
-           (is_reciprocal(op) ? kReciprocal : instructions_of(op.op()));
+    if (op.num_results() == 0 || !op.result(0).type().is_tile() || addresses_.contains(&op)) return {};
+    const double each = is_reciprocal(op) ? kReciprocal : instructions_of(op.op());
+    const double all = static_cast<double>(op.result(0).type().num_elements()) * each;
+    return {all, each == kFunction || each == kReciprocal ? all : 0};
   }
   /// A loop with a step of n, such as one that prefetch_loads has unrolled, has as many iterations less.
   static double trips(const Operation& loop) {
@@ -187,12 +203,17 @@ class Estimate {
   MovingLoops loops_;
   std::unordered_set<const Operation*> addresses_;
   std::map<Part, std::int64_t> moved_;  // of each part of a tensor, the bytes of its largest tile in all iterations
-  double instructions_ = 0;
+  Cost cost_;
 };
 
 }  // namespace
 
-double instructions_per_byte(const ir::Function& f) { return Estimate(f).per_byte(); }
+BlockWork work_of(const ir::Function& f) { return Estimate(f).work(); }
+
+double instructions_per_byte(const ir::Function& f) {
+  const BlockWork work = work_of(f);
+  return work.bytes == 0 ? 0 : work.instructions / static_cast<double>(work.bytes);
+}
 
 // What a loop loads in its iterations are other places of a tensor, not neighbours around one, also where
 // prefetch_loads has unrolled it.

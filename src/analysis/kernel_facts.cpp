@@ -412,6 +412,7 @@ KernelFacts kernel_facts(const ir::Function& f) {
       facts.largest_tile = tile.num_elements();
     }
   });
+  facts.large_reductions = static_cast<int>(reductions.size());
   note_reductions(f, reductions, facts);
   facts.largest_bytes = facts.moved_bytes;
   if (!reductions.empty() || scans || load_depth > 0) facts.moved_bytes = 0;

@@ -130,7 +130,9 @@ class Launch {
     std::uint64_t* slots;
   };
   Launch(KernelState& record, const LaunchOptions& options, SourceLocation where, Room room) noexcept
-      : record_(record), signature_(record.signature()), options_(options), where_(where), room_(room) {}
+      : record_(record), signature_(record.signature()), options_(options), where_(where), room_(room) {
+    if (options_.tuning == 0) options_.tuning = jit::scoped_tuning;
+  }
   ~Launch() = default;
   std::size_t tensor_number(int param) const noexcept;
   std::span<const Param> brief() const noexcept { return signature_.brief; }

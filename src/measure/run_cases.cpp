@@ -9,7 +9,9 @@
 #include <stdexcept>
 
 #include "measure/device_clock.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/jit/tuning.hpp"
 #include "tessera/measure/measure.hpp"
 #include "tessera/measure/roofline.hpp"
 
@@ -53,12 +55,25 @@ class Bench {
         checked_(checked),
         cases_(cases) {}
 
-  /// Runs one command: the name of a case and its arguments. Returns why it failed; empty if it did not.
-  std::string run(const std::string& command) {
+  /// Hints of the launches that are measured from now on (TuningScope); empty: the compiler chooses.
+  void use_hints(const std::string& hints) {
+    TuningScope valid(hints);
+    hints_ = hints;
+  }
+
+  /// Runs one command: the name of a case and its arguments. `measured` false: compiles it alone. Returns why it
+  /// failed; empty if it did not.
+  std::string run(const std::string& command, bool measured = true) {
     std::string failure;
     try {
       prepare(command);
-      print(measure());
+      const TuningScope scope(hints_);
+      if (!hints_.empty()) launch_once();
+      if (measured)
+        print(measure());
+      else
+        std::printf("{\"name\": \"%s\", \"arguments\": \"%s\", \"compiled\": true}\n", name_.c_str(),
+                    arguments_.c_str());
     } catch (const std::exception& e) {
       prepared_.clear();
       failure = e.what();
@@ -108,14 +123,18 @@ class Bench {
         if (strict_) throw std::invalid_argument(concat(name_, " has no argument ", wrong));
         std::fprintf(stderr, "warning: %s does not read the argument %s\n", name_.c_str(), wrong.c_str());
       }
-      p_.launch(0, stream_);
-      stream_.synchronize();
       if (!checked_) p_.check = {};
-      if (p_.check) accuracy_ = p_.check();
+      launch_once();
       prepared_ = command;
       return;
     }
     throw std::runtime_error("there is no case " + name_ + "; --list prints them");
+  }
+
+  void launch_once() {
+    p_.launch(0, stream_);
+    stream_.synchronize();
+    if (p_.check) accuracy_ = p_.check();
   }
 
   /// Milliseconds of `count` launches, one after the other, as the device sees them.
@@ -153,18 +172,33 @@ class Bench {
   const std::vector<Case>& cases_;
   Prepared p_;
   Accuracy accuracy_;
-  std::string prepared_, name_, arguments_;
+  std::string prepared_, name_, arguments_, hints_;
   int next_ = 0;
 };
+
+/// Of a command that runs nothing.
+void answer_to(Bench& bench, const std::string& line) {
+  std::string failure;
+  try {
+    if (line == "hints" || line.starts_with("hints "))
+      bench.use_hints(line.substr(std::min<std::size_t>(line.size(), 6)));
+    else
+      failure = "expected 'run NAME key=value ...', 'compile NAME key=value ...', 'hints WORDS' or 'quit'";
+  } catch (const Error& e) { failure = e.message(); }
+  std::printf(failure.empty() ? "{\"hints\": \"%s\"}\n" : "{\"failed\": \"%s\"}\n",
+              escaped(failure.empty() ? line.substr(std::min<std::size_t>(line.size(), 6)) : failure).c_str());
+  std::fflush(stdout);
+}
 
 int serve(Bench& bench) {
   for (std::string line; std::getline(std::cin, line);) {
     if (line == "quit") break;
-    if (line.rfind("run ", 0) == 0) {
+    if (line.starts_with("run ")) {
       bench.run(line.substr(4));
+    } else if (line.starts_with("compile ")) {
+      bench.run(line.substr(8), false);
     } else {
-      std::printf("{\"failed\": \"expected 'run NAME key=value ...' or 'quit'\"}\n");
-      std::fflush(stdout);
+      answer_to(bench, line);
     }
   }
   return 0;

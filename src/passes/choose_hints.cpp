@@ -101,17 +101,6 @@ int vectors_of_a_thread(const ir::Function& f, const analysis::KernelFacts& fact
   return neighbours == analysis::Neighbours::Whole ? kMostVectors : kManyVectors;
 }
 
-/// Bytes of all tiles that the kernel loads; elements of 8 bits count as 16, which is what was measured.
-std::int64_t loaded_bytes(const ir::Function& f) {
-  std::int64_t bytes = 0;
-  ir::walk(f.body(), [&](const Operation& op) {
-    if (!analysis::is_load(op)) return;
-    const ir::Type tile = op.result(0).type();
-    bytes += analysis::bytes_of(tile) * (ir::info(tile.elem()).bits < 16 ? 2 : 1);
-  });
-  return bytes;
-}
-
 /// Warps for rows in tiles of different lengths whose reductions are combined, `elements` for each warp: a power of
 /// two. Rounded up where one reduction depends on another (above kElementsOfOneWarp), otherwise to the nearest, but
 /// down to one below the elements of two.
@@ -180,20 +169,6 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
   return c;
 }
 
-/// Bytes loaded by tensor copies that are not operands of products: tiles combined with a result in the epilogue.
-std::int64_t copied_beside(const ir::Function& f, const analysis::KernelFacts& facts) {
-  std::unordered_set<const Operation*> operands;
-  for (const analysis::Product& p : facts.products)
-    for (std::size_t i = 0; i < 2; ++i)
-      for (const Operation* load : analysis::loads_of(p.op->operand(i))) operands.insert(load);
-  std::int64_t bytes = 0;
-  ir::walk(f.body(), [&](const Operation& op) {
-    const bool copied = op.op() == Op::LoadViewTko && hint(op, "allow_tma") == nullptr && op.result(0).has_uses();
-    if (copied && !operands.contains(&op)) bytes += analysis::bytes_of(op.result(0).type());
-  });
-  return bytes;
-}
-
 /// Steps that fit into the shared memory of a CTA in addition to the tiles that it stores from there.
 std::int64_t steps_that_fit(const StepLoad& load, const analysis::KernelFacts& facts, const Choices& c,
                             const Machine& m) {
@@ -240,27 +215,6 @@ Choices choose_for_fma(const StepLoad& load, const analysis::KernelFacts& facts,
   while (c.occupancy > 1 && steps_that_fit(load, facts, c, m) < 2) --c.occupancy;
   c.latency = static_cast<int>(std::clamp<std::int64_t>(steps_that_fit(load, facts, c, m), 2, kThinSteps));
   return c;
-}
-
-/// Elements of operands that a step loads in pieces of less than 4 bytes, the least that is copied to shared memory
-/// without a register (cp.async, PTX ISA). Until it is stored there, each is in a register of its own. Where tensor
-/// copies load the operand, the end of its rows does not matter.
-std::int64_t elements_through_registers(const ir::Function& f, const analysis::KernelFacts& facts, int sm) {
-  constexpr std::int64_t kCopiedBytes = 4;
-  const analysis::Divisibility known(f);
-  std::vector<const Operation*> counted;
-  std::int64_t elements = 0;
-  for (const analysis::Product& p : facts.products) {
-    for (const Operation* load : p.step_loads) {
-      if (std::find(counted.begin(), counted.end(), load) != counted.end()) continue;
-      counted.push_back(load);
-      const analysis::AccessWidth width = analysis::width_of(*load, known);
-      const bool copied =
-          sm >= kTensorCopies && load->op() == Op::LoadViewTko && width.in_bounds == analysis::kVectorBytes;
-      if (!copied && width.bytes > 0 && width.bytes < kCopiedBytes) elements += load->result(0).type().num_elements();
-    }
-  }
-  return elements;
 }
 
 /// Where operands pass through registers, those of more than one step would not fit beside the sums, and neither would
@@ -427,6 +381,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   const int vectors = std::min(wanted, most_vectors(tuning));
   const bool limited = wanted > 1 && tuning.limit_registers && !tuning.occupancy && scanned.tile == 0;
   Choices c;
+  const Features features = features_of(f, facts, target, few_pieces, scanned.tile);
   if (tuning.choose_hints)
     c = facts.products.empty()
             ? choose_for_rows(f, facts, vectors)
@@ -441,6 +396,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   c.occupancy = std::min(c.occupancy, tuning.max_occupancy.value_or(c.occupancy));
   c.latency = std::min(c.latency, tuning.max_latency.value_or(c.latency));
   c.limits_registers = limited;
+  c.features = features;
   set_entry_hints(f, c);
   const auto corrections = analysis::corrections_of_products(f);
   if (c.latency > 0)

@@ -7,7 +7,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "passes/hints.hpp"
 #include "passes/values.hpp"
+#include "tessera/analysis/access.hpp"
+#include "tessera/analysis/divisibility.hpp"
 
 namespace tessera::passes {
 
@@ -108,6 +111,47 @@ int warps_for(const StepLoad& load, const machine::Machine& m) {
   // A warp computes at least 16 rows by 8 columns (mma.sync). Warps beyond the number of such parts repeat work, for
   // each product.
   return static_cast<int>(std::min<std::int64_t>(tiles_of_mma(load), 4));
+}
+
+std::int64_t loaded_bytes(const ir::Function& f) {
+  std::int64_t bytes = 0;
+  ir::walk(f.body(), [&](const ir::Operation& op) {
+    if (!analysis::is_load(op)) return;
+    const ir::Type tile = op.result(0).type();
+    bytes += analysis::bytes_of(tile) * (ir::info(tile.elem()).bits < 16 ? 2 : 1);
+  });
+  return bytes;
+}
+
+std::int64_t copied_beside(const ir::Function& f, const analysis::KernelFacts& facts) {
+  std::unordered_set<const ir::Operation*> operands;
+  for (const analysis::Product& p : facts.products)
+    for (std::size_t i = 0; i < 2; ++i)
+      for (const ir::Operation* load : analysis::loads_of(p.op->operand(i))) operands.insert(load);
+  std::int64_t bytes = 0;
+  ir::walk(f.body(), [&](const ir::Operation& op) {
+    const bool copied = op.op() == ir::Op::LoadViewTko && hint(op, "allow_tma") == nullptr && op.result(0).has_uses();
+    if (copied && !operands.contains(&op)) bytes += analysis::bytes_of(op.result(0).type());
+  });
+  return bytes;
+}
+
+std::int64_t elements_through_registers(const ir::Function& f, const analysis::KernelFacts& facts, int sm) {
+  constexpr std::int64_t kCopiedBytes = 4;
+  const analysis::Divisibility known(f);
+  std::vector<const ir::Operation*> counted;
+  std::int64_t elements = 0;
+  for (const analysis::Product& p : facts.products) {
+    for (const ir::Operation* load : p.step_loads) {
+      if (std::find(counted.begin(), counted.end(), load) != counted.end()) continue;
+      counted.push_back(load);
+      const analysis::AccessWidth width = analysis::width_of(*load, known);
+      const bool copied = sm >= machine::kTensorCopies && load->op() == ir::Op::LoadViewTko &&
+                          width.in_bounds == analysis::kVectorBytes;
+      if (!copied && width.bytes > 0 && width.bytes < kCopiedBytes) elements += load->result(0).type().num_elements();
+    }
+  }
+  return elements;
 }
 
 bool fits_one_more(const analysis::KernelFacts& facts, std::int64_t elements, const Target& target) {

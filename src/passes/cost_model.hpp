@@ -4,6 +4,7 @@
 
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/machine/machine.hpp"
+#include "tessera/passes/features.hpp"
 #include "tessera/passes/target.hpp"
 
 namespace tessera::passes {
@@ -32,6 +33,20 @@ bool waits_for_memory(const analysis::Product&);
 /// True if a kernel that only moves tiles and computes with their elements takes more instructions for each byte than
 /// the GPU issues while memory moves it.
 bool is_bound_by_instructions(const ir::Function&, const analysis::KernelFacts&, const machine::Machine&);
+
+/// Bytes of all tiles that the kernel loads; elements of 8 bits count as 16, which is what was measured.
+std::int64_t loaded_bytes(const ir::Function& f);
+/// Bytes loaded by tensor copies that are not operands of products: tiles combined with a result in the epilogue.
+std::int64_t copied_beside(const ir::Function& f, const analysis::KernelFacts& facts);
+/// Elements of operands that a step loads in pieces of less than 4 bytes, the least that is copied to shared memory
+/// without a register (cp.async, PTX ISA). Until it is stored there, each is in a register of its own. Where tensor
+/// copies load the operand, the end of its rows does not matter.
+std::int64_t elements_through_registers(const ir::Function& f, const analysis::KernelFacts& facts, int sm);
+
+/// What choose_hints knows of the kernel before it chooses. `few_pieces`: each block has an SM of its own. `scanned`:
+/// as expand_scans left it.
+Features features_of(const ir::Function&, const analysis::KernelFacts&, const Target&, bool few_pieces,
+                     std::int64_t scanned);
 
 /// Tiles of 16x8, which mma.sync computes at once, in the largest product. (A power of two, as extents of tiles are.)
 std::int64_t tiles_of_mma(const StepLoad&);

@@ -115,7 +115,7 @@ void check_numbers(const Tuning& t) {
   require_power_of_two("spread", t.spread, 4);
   if (t.warps) require_power_of_two("warps", *t.warps, kMaxWarps);
   if (t.ctas) require_power_of_two("CTAs per cluster", *t.ctas, kMaxCtas);
-  if (t.occupancy) require_range("occupancy", *t.occupancy, kMaxBlocks);
+  if (t.occupancy.value_or(0) != 0) require_range("occupancy", *t.occupancy, kMaxBlocks);
   if (t.max_occupancy) require_range("max_occupancy", *t.max_occupancy, kMaxBlocks);
   if (t.latency) require_range("latency", *t.latency, kMaxSteps);
   if (t.max_latency) require_range("max_latency", *t.max_latency, kMaxSteps);

@@ -31,7 +31,8 @@ struct KernelFacts {
   std::int64_t moved_bytes = 0;
   /// Elements of the largest tile of numbers that an elementwise operation computes.
   std::int64_t largest_computed = 1;
-  std::int64_t largest_bytes = 0;    ///< bytes of the smallest of the tiles of `largest_tile` elements
+  std::int64_t largest_bytes = 0;  ///< bytes of the smallest of the tiles of `largest_tile` elements
+  int large_reductions = 0;
   bool reduces_across_rows = false;  ///< a large reduction runs along another axis than the last
   bool chained_reductions = false;   ///< a reduction of a large tile depends on another
   std::int64_t longest_row = 0;      ///< most elements that a large reduction combines
@@ -48,8 +49,22 @@ KernelFacts kernel_facts(const ir::Function&);
 /// How often a loop's body is assumed to run, where what it contains is compared with what does not repeat: trip counts
 /// are mostly unknown.
 inline constexpr double kAssumedTrips = 8;
-/// Instructions of a thread for each byte of the tensors that a block moves, estimated.
+/// What a block does, estimated: instructions for each element of its tiles, those of divisions and functions among
+/// them, and bytes of the tensors that it moves.
+struct BlockWork {
+  double instructions = 0, functions = 0;
+  std::int64_t bytes = 0;
+};
+BlockWork work_of(const ir::Function&);
+/// Instructions for each byte; 0 where nothing is moved.
 double instructions_per_byte(const ir::Function&);
+/// 32-bit registers of the tiles of a block that are live at once, at most: of the whole kernel, and inside of the
+/// innermost loops that load tiles (0: there are none). Constants, indices, masks and what repeats a smaller tile are
+/// computed again where they are used, and do not count.
+struct LiveRegisters {
+  std::int64_t most = 0, in_loop = 0;
+};
+LiveRegisters live_registers(const ir::Function&);
 /// At least three loads around one place of a tensor.
 enum class Neighbours : std::uint8_t {
   None,

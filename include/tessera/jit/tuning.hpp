@@ -116,6 +116,10 @@ TuningId intern_hints(const Hints& hints, SourceLocation where = {});
 /// The record of a number.
 const TuningRecord& interned_tuning(TuningId id);
 
+/// The number that calls of this thread without a record or hints of their own use: that of the innermost TuningScope,
+/// 0 without one.
+extern thread_local constinit TuningId scoped_tuning;
+
 /// A device as records name it: "NVIDIA H200", "cpu".
 std::string device_description(Device device);
 
@@ -124,4 +128,21 @@ std::string device_description(Device device);
 std::vector<std::string> hint_combinations(std::string_view space);
 
 }  // namespace jit
+
+/// While it lives, launches that this thread builds without tuned() or hints() of their own are compiled with these
+/// hints ("warps=4 latency=2", docs/tuning.md): for programs that compare choices of kernels they do not call
+/// themselves. Scopes of a thread end in the reverse order. An empty text means that the compiler chooses. On the CPU
+/// hints have no effect.
+class TuningScope {
+ public:
+  /// Throws CompileError, of the place `where`, for an unknown word.
+  explicit TuningScope(std::string_view hints, SourceLocation where = SourceLocation::current());
+  ~TuningScope() { jit::scoped_tuning = before_; }
+  TuningScope(const TuningScope&) = delete;
+  TuningScope& operator=(const TuningScope&) = delete;
+
+ private:
+  jit::TuningId before_;
+};
+
 }  // namespace tessera

@@ -123,6 +123,9 @@ class Norm {
 ///   PROGRAM [--device ...] run NAME key=value ...         one case
 ///   PROGRAM [--device ...] --serve                        commands from standard input, one per line:
 ///       run NAME key=value ...    prepares (unless it is the case that is prepared), warms up, checks, measures
+///       compile NAME key=value ...    prepares, and launches once: what a run would compile is compiled
+///       hints WORDS    what is compiled for the following commands takes these hints ("warps=4 occupancy=2",
+///                      TuningScope); without words the compiler chooses. The case that is prepared stays so
 ///       quit
 ///   --ms N    measures each case for about N milliseconds (default 150)
 ///

@@ -5,6 +5,7 @@
 
 #include "tessera/abi/kernel_abi.hpp"
 #include "tessera/ir/operation.hpp"
+#include "tessera/passes/features.hpp"
 #include "tessera/passes/target.hpp"
 
 namespace tessera::passes {
@@ -30,7 +31,7 @@ enum class Overlap : std::uint8_t {
 struct Tuning {
   std::optional<int> warps;          ///< warps per CTA: 1, 2, 4, 8, 16, 32
   std::optional<int> ctas;           ///< CTAs per cluster: 1, 2, 4, 8, 16 (1 below sm_90)
-  std::optional<int> occupancy;      ///< CTAs per SM to compile for: 1 to 32
+  std::optional<int> occupancy;      ///< CTAs per SM to compile for: 1 to 32; 0: left to the assembler
   std::optional<int> latency;        ///< of loads that feed products, 1 to 10: their prefetch distance
   std::optional<int> max_occupancy;  ///< bound of the chosen occupancy: 1 to 32
   std::optional<int> max_latency;    ///< bound of the chosen latency: 1 to 10
@@ -73,6 +74,7 @@ struct Choices {
   bool limits_registers = false;  ///< the occupancy limits registers, so that more warps are resident
   /// So many iterations of a loop read their tiles of the tensor abi.early_reads[0] early. 0: no loop is peeled.
   int early_tiles = 0;
+  Features features = {};  ///< of the kernel, when its hints were chosen
   /// What the launch has to know. Passes leave the entry's name and number of arguments to who makes code of the
   /// module.
   calling::KernelAbi abi = {};

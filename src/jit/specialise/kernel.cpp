@@ -2,11 +2,13 @@
 #include "tessera/jit/kernel.hpp"
 
 #include <bit>
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "jit/ahead/collect.hpp"
+#include "jit/compile/decisions.hpp"
 #include "jit/load/generate.hpp"
 #include "jit/store/code_stores.hpp"
 #include "jit/tuning/tuning_choice.hpp"
@@ -143,12 +145,19 @@ Code Kernel::make_code(Device device, std::uint64_t& predicates) const {
                             }};
   if (const auto stored = analysis_ ? analysis_->stores.find(request) : std::nullopt) {
     predicates = stored->predicates;
-    if (env(Env::DUMP) != nullptr) dump(*as(stored->target, predicates, stored->shape.form).module, options_.label);
+    if (env(Env::DUMP) != nullptr || env(Env::DECISIONS) != nullptr) {
+      const Prepared made = as(stored->target, predicates, stored->shape.form);
+      dump(*made.module, options_.label);
+      note_decision(options_.label, predicates, made, request.hints, notes_of(stored->cubin), stored->cubin.seconds);
+    }
     return generate(stored->shape, stored->cubin, target, device, options_);
   }
+  const auto started = std::chrono::steady_clock::now();
   auto best = best_form(
       request.forms, [&](Form form) { return as(target, predicates, form); },
       [&](const Prepared& p) { return generate(p, device, options_); }, notes_of_code);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started;
+  note_decision(options_.label, predicates, best.prepared, request.hints, notes_of_code(best.made), taken.count());
   if (!analysis_ || !target.is_gpu()) return best.made;
   const Prepared& made = best.prepared;
   if (const auto cubin = cubin_key(made.bytecode, machine::gpu_name(target.sm), opt_level_of(made.form)))

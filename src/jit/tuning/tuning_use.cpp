@@ -191,6 +191,8 @@ TuningId intern_hints(const Hints& hints, SourceLocation where) {
   return made.release()->id;
 }
 
+thread_local constinit TuningId scoped_tuning = 0;
+
 const TuningRecord& interned_tuning(TuningId id) { return find(id).record; }
 
 std::string hash_of(const ir::Module& module) { return hex(sha256(ir::write_bytecode(module, {{}, false}))); }
@@ -240,6 +242,12 @@ const passes::Tuning* tuning_for(TuningId given, const std::string& label, const
 }  // namespace tessera::jit
 
 namespace tessera {
+
+TuningScope::TuningScope(std::string_view hints, SourceLocation where) : before_(jit::scoped_tuning) {
+  TuningRecord record;
+  record.hints = hints;
+  jit::scoped_tuning = hints.empty() ? 0 : jit::intern_tuning(record, where);
+}
 
 void use_records(const std::string& path) {
   std::deque<jit::Loaded> loaded;

@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""Measures every kernel of generality_bench with many choices of hints: the data from which defaults are learnt
+(docs/compiler/learnt_hints.md).
+
+    sweep.py compile --bench PROGRAM --null-driver FOLDER --folder FOLDER [--jobs N] [--seconds N] [--only NAMES]
+    sweep.py measure --bench PROGRAM --folder FOLDER [--part I/N] [--seconds N] [--ms N]
+    sweep.py join --folder FOLDER --out FILE        one line of JSON for each case and shape
+
+`compile` needs the assembler and no GPU: kernels are launched on a driver that runs nothing (bench/host/null_driver.cpp).
+For each case it writes what the compiler knows of its kernels and what it decides for each choice (TESSERA_DECISIONS) to
+FOLDER/compiled/CASE.jsonl, and the compiled kernels to FOLDER/cache. `measure` times them; it needs no assembler.
+Choices whose code is that of an earlier choice are not measured again. At the first shape of a case all choices are
+measured; at the others the compiler's own and the best three of the first. Both continue where an earlier call has ended.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import queue
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "compare"))
+from side import Side  # noqa: E402
+
+REGISTERS, WARP, SHARING = 65536, 32, 4  # of an SM; threads; the fewest warps among which registers are divided
+BEST = 3  # choices of the first shape that are measured at the others
+CLOSE = 1.03  # choices within this of the best are measured once more
+
+
+def blocks_of(warps, registers):
+    """Blocks of an SM whose threads have so many registers each; 0: the assembler decides."""
+    return 0 if registers is None else max(1, min(32, REGISTERS // (max(warps, SHARING) * WARP * registers)))
+
+
+def choices_of(features):
+    """The hints that are tried for a kernel: "" is what the compiler chooses."""
+    if features.get("products", 0) == 0:
+        words = [
+            f"warps={w} occupancy={blocks_of(w, r)}" for w in (1, 2, 4, 8, 16) for r in (None, 96, 64, 40)
+        ] + [f"pieces={p}" for p in (1, 2, 4, 8)]
+    else:
+        words = [f"warps={w} occupancy={o} latency={n}" for w in (4, 8) for o in (1, 2, 3) for n in (2, 3, 4, 6)]
+        words += [f"warps={w} occupancy={o}" for w in (1, 2, 16) for o in (0, 2)]
+        words += [f"warps=8 occupancy=1 ctas=2 latency={n}" for n in (3, 4, 6)]
+    return [""] + list(dict.fromkeys(words))
+
+
+def cases_of(bench, only):
+    """[(name, shape, arguments, family)]"""
+    words = [bench, "--list"] + (["--only", only] if only else [])
+    shapes = subprocess.run(words + ["--shapes"], capture_output=True, text=True)
+    text = shapes.stdout if shapes.returncode == 0 else subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    lines = [json.loads(line) for line in text.splitlines()]
+    return [(c["name"], c.get("shape", 0), c["arguments"], c.get("family", "")) for c in lines]
+
+
+class Decisions:
+    """What a process appends to its file of decisions."""
+
+    def __init__(self, path):
+        self.path, self.at = path, 0
+
+    def take(self):
+        """The lines since the last call."""
+        if not self.path.exists():
+            return []
+        with open(self.path, encoding="utf-8") as file:
+            file.seek(self.at)
+            text = file.read()
+            self.at = file.tell()
+        return [json.loads(line) for line in text.splitlines()]
+
+
+# -- compiling ---------------------------------------------------------------------------------------------------------
+
+
+def file_of(folder, kind, name, shape):
+    return folder / kind / f"{name}.{shape}.jsonl"
+
+
+def compile_case(side, decisions, case, write):
+    """Each choice for the case, in a process that has compiled nothing yet."""
+    name, _, arguments, _ = case
+    side.ask("hints")
+    first = side.ask(f"compile {name} {arguments} one_set=1", 600)
+    given = decisions.take()
+    if "failed" in first:
+        write({"hints": "", "failed": first["failed"][:300]})
+        return
+    # Under hints only the kernels of the case itself are compiled: its tensors are there.
+    side.ask("hints warps=4")
+    side.ask(f"compile {name} {arguments} one_set=1", 600)
+    own = {line["kernel"] for line in decisions.take()}
+    given = [line for line in given if line["kernel"] in own]
+    write({"hints": "", "kernels": given})
+    largest = max(given, key=lambda k: (k["features"]["products"] > 0, k["features"]["loaded_bytes"]), default=None)
+    for choice in choices_of(largest["features"])[1:] if largest else []:
+        answer = side.ask(f"hints {choice}")
+        if "failed" not in answer:
+            answer = side.ask(f"compile {name} {arguments} one_set=1", 600)
+        failed = {"failed": answer["failed"][:300]} if "failed" in answer else {}
+        write({"hints": choice, "kernels": decisions.take()} | failed)
+
+
+def compile_all(options):
+    folder = options.folder
+    for kind in ("compiled", "cache", "decisions"):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+    work = queue.SimpleQueue()
+    cases = cases_of(options.bench, options.only)
+    for case in cases:
+        if not file_of(folder, "compiled", case[0], case[1]).exists():
+            work.put(case)
+    deadline = time.monotonic() + options.seconds
+
+    def worker(number):
+        log = folder / "decisions" / f"{os.getpid()}-{number}.jsonl"
+        environment = {
+            "TESSERA_CACHE_DIR": str(folder / "cache"),
+            "TESSERA_CACHE_MB": "100000",
+            "TESSERA_DECISIONS": str(log),
+            "TESSERA_TILEIRAS_SECONDS": "40",
+            "LD_LIBRARY_PATH": options.null_driver,
+            "NULL_DRIVER_SM": options.target.removeprefix("sm_"),
+            "TESSERA_DEVICE": "cuda",
+        }
+        decisions = Decisions(log)
+        try:
+            while time.monotonic() < deadline:
+                case = work.get_nowait()
+                path = file_of(folder, "compiled", case[0], case[1])
+                lines = []
+                side = Side([options.bench, "--unchecked", "--device", "cuda", "--serve"], environment)
+                compile_case(side, decisions, case, lines.append)
+                side.close()
+                done = path.with_suffix(".part")
+                done.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+                done.rename(path)
+        except queue.Empty:
+            pass
+
+    start = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for one in [pool.submit(worker, n) for n in range(options.jobs)]:
+            one.result()
+    done = sum(file_of(folder, "compiled", c[0], c[1]).exists() for c in cases)
+    print(f"{done} of {len(cases)} cases and shapes are compiled, {time.monotonic() - start:.0f} s")
+    return 0 if done == len(cases) else 3
+
+
+# -- measuring ---------------------------------------------------------------------------------------------------------
+
+
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def distinct(compiled):
+    """{hints: the earlier hints whose code is the same, or itself} of the choices that were compiled."""
+    seen, same = {}, {}
+    for line in compiled:
+        if "failed" in line or not line.get("kernels"):
+            continue
+        code = tuple(sorted(k["code"] for k in line["kernels"]))
+        same[line["hints"]] = seen.setdefault(code, line["hints"])
+    return same
+
+
+def measure_case(side, case, wanted, rounds=2):
+    """{hints: [ms, ...]}: all in turns, then those near the best again."""
+    name, _, arguments, _ = case
+    times, failed = {}, {}
+
+    def once(hints):
+        side.ask(f"hints {hints}")
+        answer = side.ask(f"run {name} {arguments}", 60)
+        if "ms" in answer:
+            times.setdefault(hints, []).append(answer["ms"])
+        else:
+            failed[hints] = answer.get("failed", "")[:200]
+
+    side.ask("hints")
+    for hints in wanted:
+        once(hints)
+    for _ in range(rounds):
+        best = min((statistics.median(t) for t in times.values()), default=0)
+        for hints in [h for h, t in times.items() if not h or statistics.median(t) <= CLOSE * best]:
+            once(hints)
+    return times, failed
+
+
+def measure_all(options):
+    folder = options.folder
+    (folder / "times").mkdir(parents=True, exist_ok=True)
+    environment = {
+        "TESSERA_CACHE_DIR": str(folder / "cache"),
+        "TESSERA_CACHE_MB": "100000",
+        "TESSERA_DEVICE": "cuda",
+        "TESSERA_TILEIRAS_SECONDS": "40",
+    }
+    side = Side([options.bench, "--unchecked", "--device", "cuda", "--ms", str(options.ms), "--serve"], environment)
+    index, parts = (int(n) for n in options.part.split("/"))
+    deadline, left = time.monotonic() + options.seconds, 0
+    cases = [c for c in cases_of(options.bench, options.only) if file_of(folder, "compiled", c[0], c[1]).exists()]
+    names = sorted({c[0] for c in cases})[index::parts]
+    for case in sorted((c for c in cases if c[0] in names), key=lambda c: (c[1], c[0])):
+        path = file_of(folder, "times", case[0], case[1])
+        if path.exists():
+            continue
+        if time.monotonic() > deadline:
+            left += 1
+            continue
+        same = distinct(read_lines(file_of(folder, "compiled", case[0], case[1])))
+        wanted = [h for h, first in same.items() if h == first]
+        if case[1] > 0:
+            known = read_lines(file_of(folder, "times", case[0], 0))
+            best = sorted((statistics.median(line["ms"]), line["hints"]) for line in known if "ms" in line)[:BEST]
+            wanted = [h for h in wanted if not h or h in [b for _, b in best]]
+        times, failed = measure_case(side, case, wanted)
+        lines = [{"hints": h, "ms": t} for h, t in times.items()] + [{"hints": h, "failed": f} for h, f in failed.items()]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    side.close()
+    print(f"measured; {left} cases did not fit into the time")
+    return 3 if left else 0
+
+
+# -- the data ----------------------------------------------------------------------------------------------------------
+
+NUMBERS = ("warps", "ctas", "occupancy", "latency", "pieces", "registers", "stack", "shared", "threads", "seconds")
+
+
+def joined(folder, case):
+    """A case and shape: its main kernel's features, and of each choice what was decided, what came of it, its time."""
+    name, shape, arguments, family = case
+    compiled = read_lines(file_of(folder, "compiled", name, shape))
+    times = {line["hints"]: line for line in read_lines(file_of(folder, "times", name, shape))}
+    given = next((line for line in compiled if line["hints"] == "" and line.get("kernels")), None)
+    if given is None:
+        return None
+    main = max(given["kernels"], key=lambda k: (k["features"]["products"] > 0, k["features"]["loaded_bytes"]))
+    same, choices = distinct(compiled), []
+    for line in compiled:
+        kernel = next((k for k in line.get("kernels", []) if k["kernel"] == main["kernel"]), None)
+        choice = {"hints": line["hints"]} | ({k: kernel[k] for k in NUMBERS} if kernel else {})
+        if "failed" in line:
+            choice["failed"] = line["failed"]
+        measured = times.get(same.get(line["hints"], line["hints"]), {})
+        if "ms" in measured:
+            choice["ms"] = float(f"{statistics.median(measured['ms']):.5g}")
+        choices.append(choice)
+    return {
+        "case": name, "family": family, "shape": shape, "arguments": arguments, "kernels": len(given["kernels"]),
+        "kernel": main["kernel"], "form": main["form"], "features": main["features"], "choices": choices,
+    }  # fmt: skip
+
+
+def join(options):
+    count = 0
+    with open(options.out, "w", encoding="utf-8") as out:
+        for case in cases_of(options.bench, options.only):
+            if (line := joined(options.folder, case)) is not None:
+                print(json.dumps(line), file=out)
+                count += 1
+    print(f"{count} cases and shapes")
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=("compile", "measure", "join"))
+    parser.add_argument("--bench", required=True)
+    parser.add_argument("--folder", type=pathlib.Path, required=True)
+    parser.add_argument("--null-driver", default="")
+    parser.add_argument("--target", default="sm_90")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--ms", type=float, default=15)
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--out", default="corpus.jsonl")
+    options = parser.parse_args()
+    options.folder = options.folder.resolve()
+    return {"compile": compile_all, "measure": measure_all, "join": join}[options.step](options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -33,6 +33,9 @@ constexpr UsageForm kCacheForms[] = {
     {"tessera cache [list]", "lists compiled kernels on disk, the last used first."},
     {"tessera cache size", "prints their number and size."},
     {"tessera cache clear", "removes all of them."},
+    {"tessera cache learnt", "lists what kernels have learnt on this machine (TESSERA_LEARN): hints, and times."},
+    {"tessera cache forget [KERNEL]", "removes what kernels have learnt whose names contain KERNEL, or all of it."},
+    {"tessera cache merge FILE", "adds what was learnt elsewhere, a copy of another machine's learnt.tune."},
 };
 
 constexpr UsageForm kBuildForms[] = {
@@ -170,7 +173,11 @@ constexpr CommandRow kRows[] = {
      {}},
     {"get-tileiras", "fetches NVIDIA's assembler, which compiles kernels for GPUs", kGetTileirasForms,
      kGetTileirasOptions},
-    {"cache", "lists or clears the compiled kernels on disk", kCacheForms, {}, "list size clear"},
+    {"cache",
+     "lists or clears the compiled kernels on disk, and what they have learnt",
+     kCacheForms,
+     {},
+     "list size clear learnt forget merge"},
     {"build", "compiles a program's kernels ahead of time into a bundle", kBuildForms, kBuildOptions, "", true},
     {"explain", "reports how a program's kernels are compiled: predicates, accesses, hints, the assembler's remarks",
      kExplainForms, kExplainOptions, "", true},

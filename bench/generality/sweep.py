@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures every kernel of generality_bench with many choices of hints: the data from which defaults are learnt
-(docs/compiler/learnt_hints.md).
+(bench/notes/learnt_hints.md).
 
     sweep.py compile --bench PROGRAM --null-driver FOLDER --folder FOLDER [--jobs N] [--seconds N] [--only NAMES]
     sweep.py measure --bench PROGRAM --folder FOLDER [--part I/N] [--seconds N] [--ms N]
@@ -69,11 +69,11 @@ class Decisions:
         """The lines since the last call."""
         if not self.path.exists():
             return []
-        with open(self.path, encoding="utf-8") as file:
+        with open(self.path, "rb") as file:
             file.seek(self.at)
-            text = file.read()
-            self.at = file.tell()
-        return [json.loads(line) for line in text.splitlines()]
+            data = file.read()
+        self.at += len(data)
+        return [json.loads(line) for line in data.splitlines()]
 
 
 # -- compiling ---------------------------------------------------------------------------------------------------------

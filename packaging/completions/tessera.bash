@@ -29,7 +29,7 @@ _tessera() {
   case $command in
     doctor) offered='' ;;
     get-tileiras) offered='--where --force --index --release --bundle' ;;
-    cache) offered='list size clear' ;;
+    cache) offered='list size clear learnt forget merge' ;;
     build) offered='-o --gpu -j --list --' ;;
     explain) offered='--gpu --kernel -v --after --passes --device --' ;;
     opt) offered='--target --passes --until --locations --bytecode -o' ;;

@@ -1,7 +1,7 @@
 # Completion of tessera in fish. Made by scripts/docs/command_pages.py --write
 complete -c tessera -n __fish_use_subcommand -f -a doctor -d 'reports what this machine has for compiling and running kernels, and how to fix what is missing'
 complete -c tessera -n __fish_use_subcommand -f -a get-tileiras -d 'fetches NVIDIA'\''s assembler, which compiles kernels for GPUs'
-complete -c tessera -n __fish_use_subcommand -f -a cache -d 'lists or clears the compiled kernels on disk'
+complete -c tessera -n __fish_use_subcommand -f -a cache -d 'lists or clears the compiled kernels on disk, and what they have learnt'
 complete -c tessera -n __fish_use_subcommand -f -a build -d 'compiles a program'\''s kernels ahead of time into a bundle'
 complete -c tessera -n __fish_use_subcommand -f -a explain -d 'reports how a program'\''s kernels are compiled: predicates, accesses, hints, the assembler'\''s remarks'
 complete -c tessera -n __fish_use_subcommand -f -a opt -d 'runs the compiler'\''s passes on a file of Tile IR, or converts between text and bytecode'
@@ -16,7 +16,7 @@ complete -c tessera -n '__fish_seen_subcommand_from get-tileiras' -l force -d 'f
 complete -c tessera -n '__fish_seen_subcommand_from get-tileiras' -l index -x -d 'the package index (default: PIP_INDEX_URL, else https://pypi.org/simple)'
 complete -c tessera -n '__fish_seen_subcommand_from get-tileiras' -l release -r -F -d 'takes the names and SHA-256 sums of the packages from FILE: lines of ARCHITECTURE PACKAGE NAME SHA256'
 complete -c tessera -n '__fish_seen_subcommand_from get-tileiras' -l bundle -r -F -d 'also packs what compiling needs as FILE (tar.xz, at most 54 MiB), for a machine without a network'
-complete -c tessera -n '__fish_seen_subcommand_from cache' -f -a 'list size clear'
+complete -c tessera -n '__fish_seen_subcommand_from cache' -f -a 'list size clear learnt forget merge'
 complete -c tessera -n '__fish_seen_subcommand_from build' -s o -r -F -d 'the bundle to write'
 complete -c tessera -n '__fish_seen_subcommand_from build' -l gpu -x -d 'GPUs to compile for, separated by commas (default: sm_90)'
 complete -c tessera -n '__fish_seen_subcommand_from build' -s j -x -d 'compilations at a time (default: the processors)'

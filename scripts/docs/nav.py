@@ -13,7 +13,7 @@ NAV = [  # (title, pages); one page alone is a link of its own
     ("Quickstart", ["quickstart.md"]),
     ("Editors and agents", ["ides.md", "agents.md"]),
     ("Guide", ["guide/"]),
-    ("Performance", ["tools.md", "tuning.md", "gpu.md"]),
+    ("Performance", ["tools.md", "tuning.md", "learning.md", "gpu.md"]),
     ("Cookbook", ["cookbook.md"]),
     ("Language and library", ["language.md", "host.md", "kernels.md", "torch.md", "python.md", "glossary.md"]),
     ("Semantics", ["semantics.md"]),

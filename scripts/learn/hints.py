@@ -5,7 +5,7 @@
     hints.py CORPUS [CORPUS...] --validate        leaves each family out, and tells what the rules cost there
     hints.py CORPUS [CORPUS...] --compare         what the compiler chose when the corpus was made
 
-A corpus is what bench/generality/sweep.py joins. docs/compiler/learnt_hints.md explains the model. Needs numpy.
+A corpus is what bench/generality/sweep.py joins. bench/notes/learnt_hints.md explains the model. Needs numpy.
 """
 
 import argparse

@@ -66,13 +66,18 @@ bool Backend::end_handed_back() { return false; }
 namespace {
 class HostTimeMark final : public TimeMark {
  public:
-  void launch(const LaunchContext&) const override { at_ = std::chrono::steady_clock::now(); }
+  void launch(const LaunchContext&) const override {
+    at_ = std::chrono::steady_clock::now();
+    reached_.store(true, std::memory_order_release);
+  }
+  bool reached() const override { return reached_.load(std::memory_order_acquire); }
   double seconds_since(const TimeMark& start) const override {
     return std::chrono::duration<double>(at_ - static_cast<const HostTimeMark&>(start).at_).count();
   }
 
  private:
-  mutable std::chrono::steady_clock::time_point at_;  // written by the queue, read once the stream is synchronized
+  mutable std::chrono::steady_clock::time_point at_;  // written by the queue, read once it has been reached
+  mutable std::atomic<bool> reached_{false};
 };
 }  // namespace
 

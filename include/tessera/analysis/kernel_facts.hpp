@@ -65,6 +65,10 @@ struct LiveRegisters {
   std::int64_t most = 0, in_loop = 0;
 };
 LiveRegisters live_registers(const ir::Function&);
+/// True if a result may depend on how a block divides its tiles among threads: on the order in which numbers are
+/// combined by reductions, scans, products or atomic operations. False where it combines only integers, by operations
+/// that may be done in any order.
+bool order_matters(const ir::Function&);
 /// At least three loads around one place of a tensor.
 enum class Neighbours : std::uint8_t {
   None,

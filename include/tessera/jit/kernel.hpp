@@ -73,6 +73,7 @@ class Kernel {
   const Specialization* find_general(const runtime::Backend& device, std::uint64_t predicates) const noexcept;
   const Specialization* compile(Device device, std::uint64_t predicates);
   Code make_code(Device device, std::uint64_t& predicates) const;
+  Code learns(const Code& code, const Prepared& own, Device device, std::uint64_t predicates) const;
   Code code_for_cpu(Device device, const passes::Target& target, std::uint64_t predicates) const;
   const passes::Tuning* tuning(std::uint64_t predicates, const Device* device, const passes::Target& target) const;
   Prepared prepared(std::uint64_t predicates, const passes::Target& target, const passes::Tuning* tuning,

@@ -70,6 +70,11 @@ std::vector<TuningRecord> read_records(const std::string& path, SourceLocation w
 /// as it is).
 void add_record(const std::string& path, const TuningRecord& record, SourceLocation where = SourceLocation::current());
 
+/// Removes the records of kernels whose names contain `kernel` (all if it is empty), and returns how many they were; 0
+/// if there is no file. Throws IoError as add_record().
+std::size_t remove_records(const std::string& path, const std::string& kernel,
+                           SourceLocation where = SourceLocation::current());
+
 namespace jit {
 
 /// The results of an interrupted run, in a journal next to the file of its record: a line per point, added by a single
@@ -94,6 +99,13 @@ class TuningJournal {
   int fd_ = -1;
 };
 
+}  // namespace jit
+
+namespace jit {
+inline constexpr const char* kLearntSpace = "learnt";  ///< TuningRecord::space of what kernels learnt (learning.hpp)
+/// The file of what they learnt, learnt.tune in the folder of the caches; empty where there is no such folder, or
+/// TESSERA_CACHE is 0.
+std::string learnt_records();
 }  // namespace jit
 
 /// Every kernel without a record of its own that is compiled from now on takes its hints from the record of this file

@@ -71,6 +71,8 @@ class TimeMark : public Launchable {
   /// Seconds from `start` to this mark. Both are marks of one device that have been reached (the stream was
   /// synchronized). Throws DeviceError.
   virtual double seconds_since(const TimeMark& start) const = 0;
+  /// True if the queue has reached the mark. Never blocks.
+  virtual bool reached() const = 0;
 };
 
 /// A host function as a Launchable; `f` takes a const LaunchContext& and may be called several times. Functions

@@ -9,6 +9,7 @@
 
 #include "jit/ahead/collect.hpp"
 #include "jit/compile/decisions.hpp"
+#include "jit/learn/learn.hpp"
 #include "jit/load/generate.hpp"
 #include "jit/store/code_stores.hpp"
 #include "jit/tuning/tuning_choice.hpp"
@@ -150,7 +151,9 @@ Code Kernel::make_code(Device device, std::uint64_t& predicates) const {
       dump(*made.module, options_.label);
       note_decision(options_.label, predicates, made, request.hints, notes_of(stored->cubin), stored->cubin.seconds);
     }
-    return generate(stored->shape, stored->cubin, target, device, options_);
+    const Code made = generate(stored->shape, stored->cubin, target, device, options_);
+    if (hints != nullptr || !learning_is_on()) return made;
+    return learns(made, as(stored->target, predicates, stored->shape.form), device, predicates);
   }
   const auto started = std::chrono::steady_clock::now();
   auto best = best_form(
@@ -162,7 +165,16 @@ Code Kernel::make_code(Device device, std::uint64_t& predicates) const {
   const Prepared& made = best.prepared;
   if (const auto cubin = cubin_key(made.bytecode, machine::gpu_name(target.sm), opt_level_of(made.form)))
     analysis_->stores.put(request, shape_of(made), *cubin);
-  return best.made;
+  return hints == nullptr && learning_is_on() ? learns(best.made, made, device, predicates) : best.made;
+}
+
+/// `code` as work that learns: `own` is what it was made from.
+Code Kernel::learns(const Code& code, const Prepared& own, Device device, std::uint64_t predicates) const {
+  if (env(Env::TUNING) != nullptr) return code;
+  const auto with = [&](const passes::Tuning& hints) { return prepared(predicates, own.target, &hints, Form::Chosen); };
+  return learning(code, own,
+                  {tuning_subject(options_.label, *module_, common_part(predicates), &device, own.target), with,
+                   analysis_->contract, device, options_});
 }
 
 CodeReport Kernel::report(Device device, std::span<const std::uint64_t> slots) {

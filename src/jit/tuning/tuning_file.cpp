@@ -107,17 +107,32 @@ void replace(const std::string& path, const std::string& text) {
   throw IoError(concat("cannot write '", path, "': ", std::strerror(error)));
 }
 
+std::string text_of(const std::vector<TuningRecord>& records) {
+  std::string text = concat(kOpening, records.size(), "}\n");
+  for (const TuningRecord& r : records) text += jit::line_of(r) + '\n';
+  return text;
+}
+
 void add(const std::string& path, const TuningRecord& record) {
-  const std::string added = jit::line_of(record);
-  jit::record_of(added);  // what could not be read back is not written
+  jit::record_of(jit::line_of(record));  // what could not be read back is not written
   const FileLock lock(path + ".lock");
   const std::optional<std::string> before = contents(path);
   std::vector<TuningRecord> records;
   if (before) records = parse(path, *before);
   std::erase_if(records, [&](const TuningRecord& r) { return jit::same_subject(r, record); });
-  std::string text = concat(kOpening, records.size() + 1, "}\n");
-  for (const TuningRecord& r : records) text += jit::line_of(r) + '\n';
-  replace(path, text + added + '\n');
+  records.push_back(record);
+  replace(path, text_of(records));
+}
+
+std::size_t remove(const std::string& path, const std::string& kernel) {
+  const FileLock lock(path + ".lock");
+  const std::optional<std::string> before = contents(path);
+  if (!before) return 0;
+  std::vector<TuningRecord> records = parse(path, *before);
+  const std::size_t removed =
+      std::erase_if(records, [&](const TuningRecord& r) { return r.kernel.find(kernel) != r.kernel.npos; });
+  if (removed > 0) replace(path, text_of(records));
+  return removed;
 }
 
 }  // namespace
@@ -132,6 +147,10 @@ std::vector<TuningRecord> read_records(const std::string& path, SourceLocation w
 
 void add_record(const std::string& path, const TuningRecord& record, SourceLocation where) {
   located(where, [&] { add(path, record); });
+}
+
+std::size_t remove_records(const std::string& path, const std::string& kernel, SourceLocation where) {
+  return located(where, [&] { return remove(path, kernel); });
 }
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 #include "jit/tuning/tuning_choice.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/folders.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/jit/cubin.hpp"
@@ -51,6 +52,7 @@ struct Files {
   std::mutex mutex;
   std::map<std::string, std::deque<Loaded>> by_value;  // of the knob
   std::deque<Loaded> named;                            // by use_records()
+  std::map<std::string, std::deque<Loaded>> learnt;    // by the file, which is read once
 };
 Files& files() {
   static auto* const all = new Files;
@@ -79,6 +81,19 @@ const std::deque<Loaded>* of_environment(Files& all) {
   return &(all.by_value[value] = std::move(loaded));
 }
 
+/// What kernels learnt in earlier processes. A file that cannot be read counts as none, because the program has
+/// not named it. Needs the lock.
+const std::deque<Loaded>* of_learning(Files& all) {
+  if (!env_flag(Env::LEARN, true)) return nullptr;
+  const std::string path = learnt_records();
+  if (path.empty()) return nullptr;
+  const auto [found, fresh] = all.learnt.try_emplace(path);
+  try {
+    if (fresh && path_exists(path)) load(path, found->second);
+  } catch (const Error&) { found->second.clear(); }
+  return &found->second;
+}
+
 bool fits(const TuningRecord& r, const TuningSubject& s) {
   return r.hash == s.hash && r.held == s.held && r.gpu == s.gpu && r.assembler == s.assembler &&
          (s.device.empty() || r.device == s.device);
@@ -89,10 +104,12 @@ const passes::Tuning* from_files(const std::string& label, const ir::Module& rec
   Files& all = files();
   const std::lock_guard lock(all.mutex);
   const std::deque<Loaded>* named_by_knob = of_environment(all);
-  if (!named_by_knob && all.named.empty()) return nullptr;
+  const std::deque<Loaded>* learnt = of_learning(all);
+  if (!named_by_knob && all.named.empty() && (!learnt || learnt->empty())) return nullptr;
   const TuningSubject subject = tuning_subject(label, recording, held, device, target);
   const passes::Tuning* found = nullptr;
-  for (const std::deque<Loaded>* some : {named_by_knob, const_cast<const std::deque<Loaded>*>(&all.named)}) {
+  // The last one that fits is used: those that the user names come after what was learnt.
+  for (const std::deque<Loaded>* some : {learnt, named_by_knob, const_cast<const std::deque<Loaded>*>(&all.named)}) {
     if (!some) continue;
     for (const Loaded& l : *some) {
       if (fits(l.record, subject)) found = &l.tuning;
@@ -194,6 +211,11 @@ TuningId intern_hints(const Hints& hints, SourceLocation where) {
 thread_local constinit TuningId scoped_tuning = 0;
 
 const TuningRecord& interned_tuning(TuningId id) { return find(id).record; }
+
+std::string learnt_records() {
+  const std::string folder = env_flag(Env::CACHE, true) ? tileiras::cache_folder() : std::string();
+  return folder.empty() ? folder : folder + "/learnt.tune";
+}
 
 std::string hash_of(const ir::Module& module) { return hex(sha256(ir::write_bytecode(module, {{}, false}))); }
 

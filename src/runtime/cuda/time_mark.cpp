@@ -28,6 +28,12 @@ class CudaTimeMark final : public TimeMark {
     context_.check(context_.driver().cuEventElapsedTime(&ms, from, event_), "cuEventElapsedTime", "taking the time");
     return static_cast<double>(ms) * 1e-3;
   }
+  bool reached() const override {
+    const Current current(context_);
+    const CUresult result = context_.driver().cuEventQuery(event_);
+    if (result != CUDA_ERROR_NOT_READY) context_.check(result, "cuEventQuery", "taking the time");
+    return result == CUDA_SUCCESS;
+  }
 
  private:
   const Context& context_;

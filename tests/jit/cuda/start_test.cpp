@@ -11,6 +11,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <sstream>
 
@@ -19,6 +20,7 @@
 #include "jit/cuda/kernels.hpp"
 #include "jit/rig.hpp"
 #include "runtime/cuda_rig.hpp"
+#include "tessera/jit/tuning.hpp"
 
 namespace {
 
@@ -76,6 +78,27 @@ std::string launch_all(int length) {
   return seen.str();
 }
 
+/// In a process of its own: launches `twice` until what it has learnt is in the file, or `most` times; says whether
+/// each result was right.
+std::string launch_many(const std::string& learnt, int most) {
+  fake::FakeDriver driver;
+  driver.add_kernel("twice", {6, run_twice});
+  runtime::cuda::CudaBackend backend(driver.table(), 0);
+  set_default_device(Device(backend));
+  const auto x = from(std::vector<float>(256, 1.5f), {256}).sync();
+  int right = 0, launches = 0;
+  while (launches < most && !fs::exists(learnt)) {
+    ++launches;
+    driver.spend(1);
+    auto y = zeros<f32>({256}).sync();
+    kernel<&twice>(mut(y), x).sync();
+    right += host(y).sync()[255] == 3;
+    if (launches % 50 == 0) usleep(20000);  // the assembler works meanwhile
+  }
+  return (right == launches ? "right" : "WRONG") + std::string(fs::exists(learnt) ? ", learnt" : ", not learnt") +
+         driver.violation();
+}
+
 class WarmStart : public testing::Test {
  protected:
   WarmStart() {
@@ -90,7 +113,8 @@ class WarmStart : public testing::Test {
     become("");
   }
   ~WarmStart() override {
-    for (const char* name : {"TESSERA_CACHE_DIR", "TESSERA_TILEIRAS", "TESSERA_TUNING"}) unsetenv(name);
+    for (const char* name : {"TESSERA_CACHE_DIR", "TESSERA_TILEIRAS", "TESSERA_TUNING", "TESSERA_LEARN"})
+      unsetenv(name);
   }
   /// An assembler that gives the three kernels, unless `before` ends it.
   void become(const std::string& before) const {
@@ -117,6 +141,9 @@ class WarmStart : public testing::Test {
     }
   };
   static Started begin(int length = 256) {
+    return begin([length] { return launch_all(length); });
+  }
+  static Started begin(const std::function<std::string()>& work) {
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     Started s{fork(), ends[0]};
@@ -124,7 +151,7 @@ class WarmStart : public testing::Test {
       std::string text;
       int status = 1;
       try {
-        text = launch_all(length);
+        text = work();
         status = 0;
       } catch (const std::exception& error) { text = error.what(); }
       const bool told = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
@@ -201,6 +228,33 @@ TEST_F(WarmStart, DamagedNotesAreFoundOutAnew) {
   for (const fs::path& f : files(".tsn")) fs::remove(f);
   EXPECT_EQ(start(), first);
   EXPECT_EQ(runs(), 6);
+}
+
+TEST_F(WarmStart, WhatWasLearntIsUsedByLaterProcesses) {
+  const std::string learnt = folder_ + "/cache/learnt.tune";
+  const auto many = [&](int most) { return begin([&] { return launch_many(learnt, most); }).result(); };
+  EXPECT_EQ(many(300), "right, not learnt") << "nothing is learnt without TESSERA_LEARN";
+  EXPECT_EQ(runs(), 1);
+  setenv("TESSERA_LEARN", "1", 1);
+  EXPECT_EQ(many(5000), "right, learnt");
+  const int compiled = runs();
+  EXPECT_GT(compiled, 3) << "other hints were compiled";
+  const std::vector<TuningRecord> records = read_records(learnt);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].kernel, "twice");
+  EXPECT_EQ(records[0].space, jit::kLearntSpace);
+  EXPECT_EQ(records[0].hints, "") << "all are equally fast here";
+  EXPECT_GT(records[0].default_ms, -1);
+  EXPECT_FALSE(records[0].hash.empty());
+  unsetenv("TESSERA_LEARN");
+  start();
+  EXPECT_EQ(runs(), compiled + 2) << "careful and persistent are compiled; what twice has learnt is there";
+}
+
+TEST_F(WarmStart, ADamagedFileOfWhatWasLearntIsAsNone) {
+  start();
+  std::ofstream(folder_ + "/cache/learnt.tune") << "no records";
+  EXPECT_THAT(start(), HasSubstr("y 3\n"));
 }
 
 TEST_F(WarmStart, EachKindOfNoteComesBackAlone) {

@@ -5,6 +5,9 @@
     sweep.py compile --bench PROGRAM --null-driver FOLDER --folder FOLDER [--jobs N] [--seconds N] [--only NAMES]
     sweep.py measure --bench PROGRAM --folder FOLDER [--part I/N] [--seconds N] [--ms N]
     sweep.py join --folder FOLDER --out FILE        one line of JSON for each case and shape
+    sweep.py learn --bench PROGRAM --folder FOLDER [--null-driver FOLDER] [--part I/N] [--jobs N]    kernels that learn by
+                                             themselves compared with what the compiler chooses; with a null driver it
+                                             compiles only, for a later call without one
 
 `compile` needs the assembler and no GPU: kernels are launched on a driver that runs nothing (bench/host/null_driver.cpp).
 For each case it writes what the compiler knows of its kernels and what it decides for each choice (TESSERA_DECISIONS) to
@@ -229,6 +232,61 @@ def measure_all(options):
     return 3 if left else 0
 
 
+# -- learning ----------------------------------------------------------------------------------------------------------
+
+
+def learn_case(options, case, number):
+    """Two processes, one of which learns; what each measured, or why not. What is learnt is forgotten."""
+    name, shape, arguments, _ = case
+    own = options.folder / "learn" / f"{name}.{shape}.{number}"
+    own.mkdir(parents=True, exist_ok=True)
+    (options.folder / "cache" / "kernels").mkdir(parents=True, exist_ok=True)
+    if not (own / "kernels").is_symlink():
+        (own / "kernels").symlink_to(options.folder / "cache" / "kernels")
+    environment = {"TESSERA_CACHE_DIR": str(own), "TESSERA_CACHE_MB": "100000", "TESSERA_DEVICE": "cuda"}
+    if options.null_driver:
+        environment |= {"LD_LIBRARY_PATH": options.null_driver, "NULL_DRIVER_SM": options.target.removeprefix("sm_")}
+    command = [options.bench, "--unchecked", "--device", "cuda", "--ms", str(options.ms), "--serve"]
+    sides = [Side(command, environment | {"TESSERA_LEARN": on}) for on in "01"]
+    found = {"case": name, "shape": shape}
+    if options.null_driver:
+        answer = sides[1].ask(f"compile {name} {arguments} one_set=1", 600)
+        found |= {"failed": answer["failed"][:200]} if "failed" in answer else {}
+    else:
+        answers = [sides[i].ask(f"{word} {name} {arguments}", 120) for i, word in ((0, "run"), (1, "learn"), (0, "run"), (1, "run"))]
+        failed = [a["failed"] for a in answers if "failed" in a]
+        if failed:
+            found["failed"] = failed[0][:200]
+        else:
+            found["chosen_ms"] = min(answers[0]["ms"], answers[2]["ms"])
+            found["learnt_ms"] = min(answers[1]["ms"], answers[3]["ms"])
+    for side in sides:
+        side.close()
+    if (own / "learnt.tune").exists():
+        records = [json.loads(line) for line in (own / "learnt.tune").read_text().splitlines()[1:]]
+        found["learnt"] = {r["kernel"]: r["hints"] for r in records if not r["kernel"].startswith("fill_")}
+        (own / "learnt.tune").unlink()
+    return found
+
+
+def learn(options):
+    index, parts = (int(n) for n in options.part.split("/"))
+    cases = [c for c in cases_of(options.bench, options.only) if c[1] == 0][index::parts]
+    deadline = time.monotonic() + options.seconds
+    jobs = options.jobs if options.null_driver else 1  # on a GPU one case at a time
+    path = options.folder / f"learnt.{index}.jsonl"
+
+    def one(numbered):
+        return learn_case(options, numbered[1], numbered[0]) if time.monotonic() < deadline else None
+
+    options.folder.mkdir(parents=True, exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool, open(path, "w", encoding="utf-8") as out:
+        for found in pool.map(one, enumerate(cases)):
+            if found:
+                print(json.dumps(found), file=out, flush=True)
+    return 0
+
+
 # -- the data ----------------------------------------------------------------------------------------------------------
 
 NUMBERS = ("warps", "ctas", "occupancy", "latency", "pieces", "registers", "stack", "shared", "threads", "seconds")
@@ -272,7 +330,7 @@ def join(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("compile", "measure", "join"))
+    parser.add_argument("step", choices=("compile", "measure", "join", "learn"))
     parser.add_argument("--bench", required=True)
     parser.add_argument("--folder", type=pathlib.Path, required=True)
     parser.add_argument("--null-driver", default="")
@@ -285,7 +343,7 @@ def main():
     parser.add_argument("--out", default="corpus.jsonl")
     options = parser.parse_args()
     options.folder = options.folder.resolve()
-    return {"compile": compile_all, "measure": measure_all, "join": join}[options.step](options)
+    return {"compile": compile_all, "measure": measure_all, "join": join, "learn": learn}[options.step](options)
 
 
 if __name__ == "__main__":

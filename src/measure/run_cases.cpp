@@ -11,6 +11,7 @@
 #include "measure/device_clock.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/jit/learning.hpp"
 #include "tessera/jit/tuning.hpp"
 #include "tessera/measure/measure.hpp"
 #include "tessera/measure/roofline.hpp"
@@ -61,19 +62,27 @@ class Bench {
     hints_ = hints;
   }
 
-  /// Runs one command: the name of a case and its arguments. `measured` false: compiles it alone. Returns why it
-  /// failed; empty if it did not.
-  std::string run(const std::string& command, bool measured = true) {
+  enum class Asked : std::uint8_t {
+    Measured,
+    Compiled,  ///< and launched once
+    Learnt,    ///< measured after as many launches as learning takes (docs/learning.md)
+  };
+  /// Runs one command: the name of a case and its arguments. Returns why it failed; empty if it did not.
+  std::string run(const std::string& command, Asked asked = Asked::Measured) {
+    constexpr int kLaunchesToLearn = 150;
     std::string failure;
     try {
       prepare(command);
       const TuningScope scope(hints_);
       if (!hints_.empty()) launch_once();
-      if (measured)
-        print(measure());
-      else
+      finish_compiling_for_learning();
+      for (int i = 0; asked == Asked::Learnt && i < kLaunchesToLearn; ++i) p_.launch(i % p_.sets, stream_);
+      stream_.synchronize();
+      if (asked == Asked::Compiled)
         std::printf("{\"name\": \"%s\", \"arguments\": \"%s\", \"compiled\": true}\n", name_.c_str(),
                     arguments_.c_str());
+      else
+        print(measure());
     } catch (const std::exception& e) {
       prepared_.clear();
       failure = e.what();
@@ -183,7 +192,9 @@ void answer_to(Bench& bench, const std::string& line) {
     if (line == "hints" || line.starts_with("hints "))
       bench.use_hints(line.substr(std::min<std::size_t>(line.size(), 6)));
     else
-      failure = "expected 'run NAME key=value ...', 'compile NAME key=value ...', 'hints WORDS' or 'quit'";
+      failure =
+          "expected 'run NAME key=value ...', 'compile NAME key=value ...', 'learn NAME key=value ...', 'hints WORDS' "
+          "or 'quit'";
   } catch (const Error& e) { failure = e.message(); }
   std::printf(failure.empty() ? "{\"hints\": \"%s\"}\n" : "{\"failed\": \"%s\"}\n",
               escaped(failure.empty() ? line.substr(std::min<std::size_t>(line.size(), 6)) : failure).c_str());
@@ -196,7 +207,9 @@ int serve(Bench& bench) {
     if (line.starts_with("run ")) {
       bench.run(line.substr(4));
     } else if (line.starts_with("compile ")) {
-      bench.run(line.substr(8), false);
+      bench.run(line.substr(8), Bench::Asked::Compiled);
+    } else if (line.starts_with("learn ")) {
+      bench.run(line.substr(6), Bench::Asked::Learnt);
     } else {
       answer_to(bench, line);
     }

@@ -18,4 +18,8 @@ class LearningScope {
  private:
   signed char before_;
 };
+/// Blocks until every code that kernels want to try so far has been compiled, and what they have learnt is in the file:
+/// for programs that measure, and before a short program ends.
+void finish_compiling_for_learning();
+
 }  // namespace tessera

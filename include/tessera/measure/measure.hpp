@@ -124,6 +124,7 @@ class Norm {
 ///   PROGRAM [--device ...] --serve                        commands from standard input, one per line:
 ///       run NAME key=value ...    prepares (unless it is the case that is prepared), warms up, checks, measures
 ///       compile NAME key=value ...    prepares, and launches once: what a run would compile is compiled
+///       learn NAME key=value ...    as run, after as many launches as kernels take that learn (docs/learning.md)
 ///       hints WORDS    what is compiled for the following commands takes these hints ("warps=4 occupancy=2",
 ///                      TuningScope); without words the compiler chooses. The case that is prepared stays so
 ///       quit

@@ -18,7 +18,7 @@ struct Background {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> jobs;
-  bool started = false, ends = false;
+  bool started = false, ends = false, busy = false;
   pid_t process = getpid();
 };
 
@@ -36,11 +36,14 @@ void run() {
     if (b.ends) return;
     const std::function<void()> job = std::move(b.jobs.front());
     b.jobs.pop_front();
+    b.busy = true;
     lock.unlock();
     try {
       job();
     } catch (const std::exception&) {}  // as in_background() says
     lock.lock();
+    b.busy = false;
+    if (b.jobs.empty()) b.changed.notify_all();
   }
 }
 
@@ -66,7 +69,14 @@ void in_background(std::function<void()> job) {
   if (b.ends) return;
   b.jobs.push_back(std::move(job));
   if (!b.started) start(b);
-  b.changed.notify_one();
+  b.changed.notify_all();
+}
+
+void wait_for_background() {
+  Background& b = background();
+  if (b.process != getpid()) return;
+  std::unique_lock lock(b.mutex);
+  b.changed.wait(lock, [&] { return b.ends || !b.started || (b.jobs.empty() && !b.busy); });
 }
 
 }  // namespace tessera::jit

@@ -157,5 +157,6 @@ namespace tessera {
 
 LearningScope::LearningScope(bool on) noexcept : before_(jit::scoped) { jit::scoped = on ? 1 : 0; }
 LearningScope::~LearningScope() { jit::scoped = before_; }
+void finish_compiling_for_learning() { jit::wait_for_background(); }
 
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <thread>
 
 #include "jit/code/sha256.hpp"
 #include "jit/rig.hpp"
@@ -122,6 +123,24 @@ TEST_F(TuningFile, RecordsAreAddedAndReplaced) {
   EXPECT_EQ(read_records(path()).size(), 3u);
 }
 
+TEST_F(TuningFile, RecordsAreRemovedByTheNameOfTheKernel) {
+  EXPECT_EQ(remove_records(path(), ""), 0u) << "there is no file";
+  TuningRecord other = sample(2);
+  other.kernel = "softmax";
+  add_record(path(), sample(1));
+  add_record(path(), other);
+  const std::string before = text();
+  EXPECT_EQ(remove_records(path(), "norm"), 0u);
+  EXPECT_EQ(text(), before);
+  EXPECT_EQ(remove_records(path(), "soft"), 1u);
+  EXPECT_THAT(read_records(path()), ElementsAre(sample(1)));
+  EXPECT_EQ(remove_records(path(), ""), 1u);
+  EXPECT_TRUE(read_records(path()).empty());
+  write("no records");
+  EXPECT_THROW(remove_records(path(), ""), IoError);
+  EXPECT_EQ(text(), "no records");
+}
+
 TEST_F(TuningFile, EveryDamageIsAnErrorAndTheFileIsLeftAsItIs) {
   add_record(path(), sample(1));
   add_record(path(), sample(2));
@@ -196,6 +215,23 @@ TEST(TuningHints, AreCombined) {
   larger = eight + "latency=1,2,3,4";
   EXPECT_EQ(jit::hint_combinations(eight).size(), std::size_t{1} << 16);
   EXPECT_THROW(jit::hint_combinations(larger), CompileError);
+}
+
+TEST(TuningHints, AScopeGivesThemToItsThread) {
+  EXPECT_EQ(jit::scoped_tuning, 0u);
+  {
+    const TuningScope outer("warps=4 occupancy=0");
+    const jit::TuningId given = jit::scoped_tuning;
+    EXPECT_EQ(jit::interned_tuning(given).hints, "warps=4 occupancy=0");
+    {
+      const TuningScope none("");
+      EXPECT_EQ(jit::scoped_tuning, 0u);
+    }
+    EXPECT_THROW(TuningScope("speed=9"), CompileError);
+    EXPECT_EQ(jit::scoped_tuning, given) << "a scope that fails changes nothing";
+    std::thread([] { EXPECT_EQ(jit::scoped_tuning, 0u); }).join();
+  }
+  EXPECT_EQ(jit::scoped_tuning, 0u);
 }
 
 TEST(TuningHints, EqualRecordsHaveOneNumber) {

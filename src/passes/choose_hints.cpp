@@ -81,6 +81,8 @@ constexpr int kMostVectors = 8;
 // issue instructions while others wait for their results. What spills then gets a form without the limit.
 constexpr int kRegistersOfMany = 72;
 constexpr int kElementsAWarpReduced = 1024;
+// Of a tile of several rows of which nothing is kept: one warp, which needs no barrier, reduces so many.
+constexpr int kElementsOfOneWarpReduced = 2048;
 // Of rows in two tiles (split_tiles), where one reduction depends on another: one warp, which needs no barrier, holds
 // up to 96 elements a thread (bench/notes/odd_rows.md).
 constexpr int kElementsOfOneWarp = 3072;
@@ -111,6 +113,12 @@ std::int64_t warps_of_parts(std::int64_t row, std::int64_t elements, bool chaine
   return up ? 2 * below : below;
 }
 
+/// A tile of several rows that is reduced and not needed afterwards, and that one warp takes.
+bool keeps_nothing_of_rows(const analysis::KernelFacts& facts) {
+  return facts.longest_row < facts.largest_tile && facts.kept_for_later == 0 &&
+         facts.largest_tile <= kElementsOfOneWarpReduced;
+}
+
 /// Row and elementwise kernels. Where tiles are only moved, each thread gets one vector, so neighbouring threads access
 /// neighbouring addresses. Otherwise 16 elements a thread; 64 where one reduction depends on another, because each is a
 /// barrier for all warps of the block. Not after a loop over chunks: there the reductions run once a row, and the
@@ -133,6 +141,7 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
   if (row > facts.largest_tile) warps = warps_of_parts(row, elements, chained);
   if (facts.moved_bytes > 0) warps = facts.moved_bytes / (vectors * kBytesAWarp);
   c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
+  if (elements == kElementsAWarpReduced && keeps_nothing_of_rows(facts)) c.warps = 1;
   // What a kernel computes for each pair of elements of two rows is larger than what it loads.
   const std::int64_t fewest =
       std::max(facts.largest_tile, facts.largest_computed) / (kThreadsAWarp * kMostElementsAThread);

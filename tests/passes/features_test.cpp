@@ -37,6 +37,15 @@ void product(Mut<f32, 64, 64> c, In<bf16, dyn, dyn> a, In<bf16, dyn, dyn> b) {
   c.store(sums);
 }
 
+template <int Rows>
+void largest_of_rows(Mut<f32, Rows, 1> y, In<f32, dyn, 512> x) {
+  auto [i, zero] = y.origin();
+  y.store(max(x.load_at(shape<Rows, 512>, i, 0), axis<1>));
+}
+void scaled_rows(Mut<f32, 4, 512> y, In<f32, dyn, 512> x) {
+  auto t = x.load_like(y);
+  y.store(t * sum(t, axis<1>));
+}
 template <auto K>
 passes::Features features(const std::vector<std::vector<std::int64_t>>& dims) {
   return passed<K>(dims, {}).choices.features;
@@ -68,6 +77,15 @@ TEST(Features, AreThoseOfTheKernel) {
   EXPECT_EQ(p[Feature::step_bytes], 2 * 64 * 64 * 2);
   EXPECT_EQ(p[Feature::loop_loads], 2);
   EXPECT_GE(p[Feature::live_in_loop], 64 * 64 + 2 * 64 * 64 / 2) << "the sums and both operands";
+}
+
+TEST(LearntHints, OneWarpReducesRowsOfWhichNothingIsKept) {
+  const auto warps = [](auto kernel, std::int64_t columns) {
+    return passed<kernel()>({{4096, columns}, {4096, 512}}, {}).choices.warps;
+  };
+  EXPECT_EQ(warps([] { return &largest_of_rows<4>; }, 1), 1);
+  EXPECT_EQ(warps([] { return &largest_of_rows<8>; }, 1), 4) << "too many for one";
+  EXPECT_EQ(warps([] { return &scaled_rows; }, 512), 2) << "the rows are needed afterwards";
 }
 
 TEST(Features, TheTableNamesEachOnce) {

@@ -21,7 +21,10 @@ bool has_any_order(const Operation& op) {
     case Op::MaxI:
     case Op::MinI: return true;
     case Op::AddI:
-    case Op::MulI: return op.int_attr(ir::AttrName::overflow) == 0;
+    case Op::MulI: {
+      using ir::IntegerOverflow;
+      return op.enum_attr(ir::AttrName::overflow, IntegerOverflow::None) == IntegerOverflow::None;
+    }
     default: return false;
   }
 }

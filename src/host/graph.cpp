@@ -197,7 +197,7 @@ Op<void> GraphHandle::replay(SourceLocation where) const {
         "a replay of this graph has been built and not enqueued.\n  Run it (.sync(), .on(stream)) or drop it before "
         "the next one.",
         where);
-  return Op<void>(std::make_unique<ReplayNode>(core_, where));
+  return Op<void>(new ReplayNode(core_, where));
 }
 
 void GraphHandle::retire(SourceLocation where) {

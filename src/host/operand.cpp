@@ -89,7 +89,7 @@ void ReadOperand::bind(const ArgRef& arg, int tensor_rank, const char* what, Sou
 void ReadOperand::resolve_pending(const Stream& stream, const char* what, SourceLocation where) {
   Place place{{}, 0, dims, strides};
   access->resolve(*pending, stream, place);
-  pending.reset();
+  pending = {};
   storage = std::move(place.storage);
   offset = place.offset;
   known = true;

@@ -6,6 +6,7 @@
 //   test_generate --files tests/generate/found  // programs as text: one file, or all in a folder
 //   test_generate --count 5000 --jobs 16 --device  // on the default device (TESSERA_DEVICE) beside the reference
 //   test_generate --count 1000 --judge          // asks the checker about the claims of the analysis, runs nothing
+//   test_generate --rounds 600 --judge          // the same; a sixteenth of them in slow builds (tests/base/rounds.hpp)
 //   test_generate --seed 17 --print             // program 17 as text and as C++
 //   test_generate --pairs --count 400           // pairs of operations on larger tiles (random_pair())
 //
@@ -27,6 +28,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/rounds.hpp"
 #include "generate/cpp_text.hpp"
 #include "generate/generator.hpp"
 #include "generate/reduce.hpp"
@@ -251,6 +253,8 @@ bool parse(int argc, char** argv, Arguments& a) {
         a.seed = text == "today" ? first_of_today() : std::strtoull(value, nullptr, 10);
       } else if (word == "--count") {
         a.count = std::strtoull(value, nullptr, 10);
+      } else if (word == "--rounds") {
+        a.count = test::rounds(std::strtoull(value, nullptr, 10));
       } else if (word == "--minutes") {
         a.minutes = std::atof(value);
       } else if (word == "--jobs") {
@@ -296,7 +300,7 @@ int main(int argc, char** argv) {
   Arguments a;
   if (!parse(argc, argv, a)) {
     std::fprintf(stderr,
-                 "test_generate [--seed N] [--count N] [--minutes M] [--jobs N] [--failures N] [--no-reduce] "
+                 "test_generate [--seed N] [--count N | --rounds N] [--minutes M] [--jobs N] [--failures N] [--no-reduce] "
                  "[--device] [--judge] [--pairs] "
                  "[--print] [--files PATH]\n");
     return 2;

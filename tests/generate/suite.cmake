@@ -12,7 +12,7 @@ target_link_libraries(test_generate PRIVATE generated_programs)
 add_test(NAME generate.found COMMAND test_generate --files ${CMAKE_CURRENT_LIST_DIR}/found)
 set_tests_properties(generate.found PROPERTIES LABELS unit TIMEOUT 300)
 # The number of programs with a claim that the checker does not prove: none of these.
-add_test(NAME generate.claims COMMAND test_generate --seed 1 --count 600 --judge)
+add_test(NAME generate.claims COMMAND test_generate --seed 1 --rounds 600 --judge)
 set_tests_properties(generate.claims PROPERTIES LABELS unit TIMEOUT 300 ENVIRONMENT TESSERA_VERIFY=1)
 add_test(NAME generate.today COMMAND test_generate --seed today --minutes 0.1)
 set_tests_properties(generate.today PROPERTIES LABELS generate TIMEOUT 900)

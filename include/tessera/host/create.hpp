@@ -71,7 +71,7 @@ class MakeNode final : public OpNode<Tensor<T, R>> {
 
 template <Element T, int R>
 Op<Tensor<T, R>> make(const Dims<R>& dims, const Recipe& recipe, runtime::Backend* device = nullptr) {
-  return Op<Tensor<T, R>>(std::make_unique<MakeNode<T, R>>(dims, recipe, device));
+  return Op<Tensor<T, R>>(new MakeNode<T, R>(dims, recipe, device));
 }
 template <Element T>
 Recipe recipe(const char* label, decltype(Recipe::fill) fill, SourceLocation where, std::uint64_t first = 0,

@@ -230,7 +230,7 @@ class CopyFromBufferNode final : public OpNode<void> {
 template <Element T, int R>
 Op<Tensor<T, R>> from(const HostBuffer<T>& values, const Dims<R>& dims,
                       SourceLocation where = SourceLocation::current()) {
-  return Op<Tensor<T, R>>(std::make_unique<detail::FromBufferNode<T, R>>(values, dims, where));
+  return Op<Tensor<T, R>>(new detail::FromBufferNode<T, R>(values, dims, where));
 }
 template <Element T, std::size_t N>
 detail::BracedTensor<T, N> from(const HostBuffer<T>& values, BracedDims<N> dims,
@@ -245,22 +245,21 @@ detail::BracedTensor<T, N> from(const HostBuffer<T>& values, BracedDims<N> dims,
 template <Element T, int R>
 Op<void> copy_into(const Lend<T, R>& to, const HostBuffer<T>& from, Extent first = 0,
                    SourceLocation where = SourceLocation::current()) {
-  return Op<void>(std::make_unique<detail::CopyFromBufferNode<T, R>>(detail::Lent<T, R>(std::move(to)).arg(), from,
-                                                                     first.value, where));
+  return Op<void>(
+      new detail::CopyFromBufferNode<T, R>(detail::Lent<T, R>(std::move(to)).arg(), from, first.value, where));
 }
 
 /// The elements, row-major, in a buffer that is given and returned. Running it enqueues the readback and does not wait;
 /// HostBuffer::read() of the result does. ShapeError unless the buffer has as many elements.
 template <Element T, int R>
 Op<HostBuffer<T>> host(const Tensor<T, R>& x, HostBuffer<T>&& into, SourceLocation where = SourceLocation::current()) {
-  return Op<HostBuffer<T>>(std::make_unique<detail::HostIntoNode<T, R>>(detail::Read<T, R>(x), into, where));
+  return Op<HostBuffer<T>>(new detail::HostIntoNode<T, R>(detail::Read<T, R>(x), into, where));
 }
 template <detail::Handle A>
 Op<HostBuffer<detail::element_of<A>>> host(A&& x, HostBuffer<detail::element_of<A>>&& into,
                                            SourceLocation where = SourceLocation::current()) {
   using Node = detail::HostIntoNode<detail::element_of<A>, detail::ReadableArg<A>::rank>;
-  return Op<HostBuffer<detail::element_of<A>>>(
-      std::make_unique<Node>(detail::ReadOf<A>(std::forward<A>(x)), into, where));
+  return Op<HostBuffer<detail::element_of<A>>>(new Node(detail::ReadOf<A>(std::forward<A>(x)), into, where));
 }
 
 }  // namespace tessera

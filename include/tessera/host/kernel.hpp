@@ -70,8 +70,8 @@ class LaunchHandle {
   Launch* launch_;
 };
 
-/// What the host knows of a kernel parameter. Many kernels have the same: Mut<f32, 1, 64> and Mut<f32, 1, 128> are one
-/// here, so what calls them is compiled once.
+/// What the host knows of a kernel parameter. Many kernels have the same: Mut<f32, 1, 64> and MutTiles<f32, 1, 128> are
+/// one here, so what calls them is compiled once.
 template <lang::ParamKind Kind, class T, int R>
 struct HostSpec {
   static constexpr lang::ParamKind kind = Kind;
@@ -82,14 +82,19 @@ template <class Params>
 struct HostSpecs;
 template <class... P>
 struct HostSpecs<lang::TypeList<P...>> {
+  /// All that are given or lent are alike.
+  static constexpr lang::ParamKind of_host(lang::ParamKind kind) {
+    using enum lang::ParamKind;
+    return kind == In || kind == Scalar || kind == UnsafePtr || kind == Constant ? kind : Mut;
+  }
   template <class Traits>
-  using Of = HostSpec<Traits::kind, typename Traits::element, Traits::rank>;
+  using Of = HostSpec<of_host(Traits::kind), typename Traits::element, Traits::rank>;
   using type = lang::TypeList<Of<lang::ParamTraits<lang::param_t<P>>>...>;
 };
 
 /// The parameter of the call operator for a kernel parameter.
 template <class S, bool IsLent, lang::ParamKind Kind = S::kind>
-struct HostParameter {  // Mut, MutTiles, Acc, unsafe_::Mut
+struct HostParameter {  // Mut: also of MutTiles, Acc, unsafe_::Mut
   using type = std::conditional_t<IsLent, Lent<typename S::element, S::rank>, Give<typename S::element, S::rank>>;
 };
 template <class S, bool IsLent>
@@ -113,8 +118,7 @@ using HostParam = typename HostParameter<S, IsLent>::type;
 
 template <class S>
 constexpr bool is_mutable_param() {
-  using enum lang::ParamKind;
-  return S::kind != In && S::kind != Scalar && S::kind != UnsafePtr && S::kind != Constant;
+  return S::kind == lang::ParamKind::Mut;
 }
 
 /// A tensor that was given to the launch and is returned: the number of its parameter.
@@ -220,7 +224,7 @@ class CallOperator<Calls, Mask, lang::TypeList<S...>, std::index_sequence<I...>>
                                        SourceLocation where = SourceLocation::current()) const {
     const ArgRef* const refs[] = {&args.arg()...};
     const Calls& calls = static_cast<const Calls&>(*this);
-    return Op<typename Node::Result>(std::make_unique<Node>(*calls.record_, calls.options_, where, refs));
+    return Op<typename Node::Result>(new Node(*calls.record_, calls.options_, where, refs));
   }
 };
 
@@ -310,73 +314,110 @@ inline constexpr bool any_spread = (is_spread<std::remove_cvref_t<A>> || ...);
 template <class Kernel>
 struct LaunchOver;
 
-/// The call operators of such launches: one for each number of arguments, because the caller's line cannot be a default
-/// argument after a parameter pack. With more than eight arguments the errors have no line.
-template <class Kernel, std::size_t Count>
-class SpreadCalls {
-  template <class... A>
-  auto over(SourceLocation where, A&&... args) const {
-    return LaunchOver<Kernel>::call(static_cast<const Kernel&>(*this), where, std::forward<A>(args)...);
-  }
+template <class Kernel, class... A>
+auto launch_over(const Kernel& kernel, SourceLocation where, A&&... args) {
+  return LaunchOver<Kernel>::call(kernel, where, std::forward<A>(args)...);
+}
 
+/// The call operator of such launches. Each number of arguments has a class of its own, because the caller's line
+/// cannot be a default argument after a parameter pack; a class of all would make every call of a kernel look at all of
+/// them. With more than eight arguments the errors have no line.
+template <class Kernel, std::size_t Count>
+class SpreadCall {
+ public:
+  template <class... A>
+    requires(sizeof...(A) == Count && any_spread<A...>)
+  auto operator()(A&&... args) const {
+    return launch_over(static_cast<const Kernel&>(*this), {}, std::forward<A>(args)...);
+  }
+};
+template <class Kernel>
+class SpreadCall<Kernel, 1> {
  public:
   template <class A>
-    requires(Count == 1 && any_spread<A>)
+    requires(any_spread<A>)
   auto operator()(A&& a, SourceLocation where = SourceLocation::current()) const {
-    return over(where, std::forward<A>(a));
+    return launch_over(static_cast<const Kernel&>(*this), where, std::forward<A>(a));
   }
+};
+template <class Kernel>
+class SpreadCall<Kernel, 2> {
+ public:
   template <class A, class B>
-    requires(Count == 2 && any_spread<A, B>)
+    requires(any_spread<A, B>)
   auto operator()(A&& a, B&& b, SourceLocation where = SourceLocation::current()) const {
-    return over(where, std::forward<A>(a), std::forward<B>(b));
+    return launch_over(static_cast<const Kernel&>(*this), where, std::forward<A>(a), std::forward<B>(b));
   }
+};
+template <class Kernel>
+class SpreadCall<Kernel, 3> {
+ public:
   template <class A, class B, class C>
-    requires(Count == 3 && any_spread<A, B, C>)
+    requires(any_spread<A, B, C>)
   auto operator()(A&& a, B&& b, C&& c, SourceLocation where = SourceLocation::current()) const {
-    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c));
+    return launch_over(static_cast<const Kernel&>(*this), where, std::forward<A>(a), std::forward<B>(b),
+                       std::forward<C>(c));
   }
+};
+template <class Kernel>
+class SpreadCall<Kernel, 4> {
+ public:
   template <class A, class B, class C, class D>
-    requires(Count == 4 && any_spread<A, B, C, D>)
+    requires(any_spread<A, B, C, D>)
   auto operator()(A&& a, B&& b, C&& c, D&& d, SourceLocation where = SourceLocation::current()) const {
-    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d));
+    return launch_over(static_cast<const Kernel&>(*this), where, std::forward<A>(a), std::forward<B>(b),
+                       std::forward<C>(c), std::forward<D>(d));
   }
+};
+template <class Kernel>
+class SpreadCall<Kernel, 5> {
+ public:
   template <class A, class B, class C, class D, class E>
-    requires(Count == 5 && any_spread<A, B, C, D, E>)
+    requires(any_spread<A, B, C, D, E>)
   auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, SourceLocation where = SourceLocation::current()) const {
-    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
-                std::forward<E>(e));
+    return launch_over(static_cast<const Kernel&>(*this), where, std::forward<A>(a), std::forward<B>(b),
+                       std::forward<C>(c), std::forward<D>(d), std::forward<E>(e));
   }
+};
+template <class Kernel>
+class SpreadCall<Kernel, 6> {
+ public:
   template <class A, class B, class C, class D, class E, class F>
-    requires(Count == 6 && any_spread<A, B, C, D, E, F>)
+    requires(any_spread<A, B, C, D, E, F>)
   auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, F&& f, SourceLocation where = SourceLocation::current()) const {
-    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
-                std::forward<E>(e), std::forward<F>(f));
+    return launch_over(static_cast<const Kernel&>(*this), where, std::forward<A>(a), std::forward<B>(b),
+                       std::forward<C>(c), std::forward<D>(d), std::forward<E>(e), std::forward<F>(f));
   }
+};
+template <class Kernel>
+class SpreadCall<Kernel, 7> {
+ public:
   template <class A, class B, class C, class D, class E, class F, class G>
-    requires(Count == 7 && any_spread<A, B, C, D, E, F, G>)
+    requires(any_spread<A, B, C, D, E, F, G>)
   auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, F&& f, G&& g,
                   SourceLocation where = SourceLocation::current()) const {
-    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
-                std::forward<E>(e), std::forward<F>(f), std::forward<G>(g));
+    return launch_over(static_cast<const Kernel&>(*this), where, std::forward<A>(a), std::forward<B>(b),
+                       std::forward<C>(c), std::forward<D>(d), std::forward<E>(e), std::forward<F>(f),
+                       std::forward<G>(g));
   }
+};
+template <class Kernel>
+class SpreadCall<Kernel, 8> {
+ public:
   template <class A, class B, class C, class D, class E, class F, class G, class H>
-    requires(Count == 8 && any_spread<A, B, C, D, E, F, G, H>)
+    requires(any_spread<A, B, C, D, E, F, G, H>)
   auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, F&& f, G&& g, H&& h,
                   SourceLocation where = SourceLocation::current()) const {
-    return over(where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
-                std::forward<E>(e), std::forward<F>(f), std::forward<G>(g), std::forward<H>(h));
-  }
-  template <class... A>
-    requires(Count > 8 && sizeof...(A) == Count && any_spread<A...>)
-  auto operator()(A&&... args) const {
-    return over({}, std::forward<A>(args)...);
+    return launch_over(static_cast<const Kernel&>(*this), where, std::forward<A>(a), std::forward<B>(b),
+                       std::forward<C>(c), std::forward<D>(d), std::forward<E>(e), std::forward<F>(f),
+                       std::forward<G>(g), std::forward<H>(h));
   }
 };
 
 /// A kernel with its options. A value: setting an option returns a new one.
 template <auto K>
 class Kernel : public CallOperatorsOf<typename HostSpecs<lang::kernel_params<K>>::type>::type,
-               public SpreadCalls<Kernel<K>, lang::kernel_params<K>::size> {
+               public SpreadCall<Kernel<K>, lang::kernel_params<K>::size> {
   using Params = lang::kernel_params<K>;
   using Specs = typename HostSpecs<Params>::type;
   using Calls = typename CallOperatorsOf<Specs>::type;
@@ -384,8 +425,12 @@ class Kernel : public CallOperatorsOf<typename HostSpecs<lang::kernel_params<K>>
  public:
   constexpr Kernel() : Calls(kernel_record<K>) {}
   using Calls::operator();
-  using SpreadCalls<Kernel, Params::size>::operator();
+  using SpreadCall<Kernel, Params::size>::operator();
   using HostParameters = Specs;
+
+  /// The kernel without its name. Kernels with equal parameters on the host have launchers of one type, so what chooses
+  /// among many of them compiles the call once: `choose(n, [](auto c) { return kernel<f<c>>.launcher(); })(args...)`.
+  constexpr const Calls& launcher() const { return *this; }
 
   /// A call that does not fit: explains why, at compile time.
   template <class... A>

@@ -66,7 +66,7 @@ template <Element T, int R>
 Op<Tensor<T, R>> load_npy(const std::string& path, SourceLocation where = SourceLocation::current()) {
   static_assert(detail::npy_element<T>,
                 ".npy files hold no bf16, fp8 or tf32: load_npy<f32, R> and cast<T> the result");
-  return Op<Tensor<T, R>>(std::make_unique<detail::NpyNode<T, R>>(path, where));
+  return Op<Tensor<T, R>>(new detail::NpyNode<T, R>(path, where));
 }
 
 /// Writes a .npy file (format version 1.0) and returns when it is complete. The file appears under its name only once

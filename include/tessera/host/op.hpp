@@ -69,17 +69,41 @@ class OpNode : public OpBase {
 // suffices for the next (tessera/base/stack.hpp).
 
 /// Destroys an operation. One whose operands need more stack, for which there is no memory, is leaked.
-struct OpDeleter {
-  OpDeleter() noexcept = default;
-  template <class Node>
-  OpDeleter(std::default_delete<Node>) noexcept {}  // NOLINT: a conversion, of what std::make_unique returns
-  void operator()(OpBase* op) const noexcept {
-    try_with_stack([&] { delete op; });
-  }
-};
-/// The owner of an operation that has not run.
+inline void destroy_op(OpBase* op) noexcept {
+  try_with_stack([&] { delete op; });
+}
+/// The owner of an operation that has not run. (A std::unique_ptr makes a tuple and its functions for each type, which
+/// was a sixth of the time that files with many kernels compile.)
 template <class Node>
-using OwnedOp = std::unique_ptr<Node, OpDeleter>;
+class OwnedOp {
+ public:
+  OwnedOp() noexcept = default;
+  explicit OwnedOp(Node* op) noexcept : op_(op) {}
+  OwnedOp(OwnedOp&& other) noexcept : op_(other.release()) {}
+  template <class Derived>
+  OwnedOp(OwnedOp<Derived>&& other) noexcept : op_(other.release()) {}  // NOLINT: as of pointers
+  OwnedOp& operator=(OwnedOp&& other) noexcept {
+    Node* const before = op_;
+    op_ = other.release();
+    if (before != nullptr) destroy_op(before);
+    return *this;
+  }
+  ~OwnedOp() {
+    if (op_ != nullptr) destroy_op(op_);
+  }
+  Node* release() noexcept {
+    Node* const op = op_;
+    op_ = nullptr;
+    return op;
+  }
+  Node* get() const noexcept { return op_; }
+  Node& operator*() const noexcept { return *op_; }
+  Node* operator->() const noexcept { return op_; }
+  explicit operator bool() const noexcept { return op_ != nullptr; }
+
+ private:
+  Node* op_ = nullptr;
+};
 
 /// node.run(stream)
 template <class T>
@@ -153,7 +177,8 @@ template <class T>
 class [[nodiscard("an operation does nothing until it is run: write .sync() or .on(stream)")]] Op {
  public:
   using value_type = T;
-  explicit Op(detail::OwnedOp<detail::OpNode<T>> node) noexcept : node_(std::move(node)) {}
+  /// Takes `node`, which `new` made.
+  explicit Op(detail::OpNode<T>* node) noexcept : node_(node) {}
   Op(Op&&) noexcept = default;
   Op& operator=(Op&&) noexcept = default;
 
@@ -311,7 +336,7 @@ auto Op<T>::then(F f, SourceLocation where) && {
   using U = typename Next::value_type;
   detail::check_function(f, "then()", where);
   live(where);
-  return Op<U>(std::make_unique<detail::ThenNode<T, F, U>>(node_, std::move(f), where));
+  return Op<U>(new detail::ThenNode<T, F, U>(node_, std::move(f), where));
 }
 
 namespace detail {
@@ -321,7 +346,7 @@ using AllOf = Op<TupleOrVoid<JoinedTuple<T...>>>;
 template <class... T>
 AllOf<T...> all_of(SourceLocation where, Op<T>&... ops) {
   (Reach::check_live(ops, where), ...);
-  return AllOf<T...>(std::make_unique<AllNode<T...>>(std::move(ops)...));
+  return AllOf<T...>(new AllNode<T...>(std::move(ops)...));
 }
 }  // namespace detail
 
@@ -370,7 +395,7 @@ class ReadyNode final : public OpNode<T> {
 template <class T>
   requires(!std::is_lvalue_reference_v<T>)
 Op<T> ready(T&& value) {
-  return Op<T>(std::make_unique<detail::ReadyNode<T>>(std::move(value)));
+  return Op<T>(new detail::ReadyNode<T>(std::move(value)));
 }
 
 namespace detail {
@@ -412,8 +437,7 @@ template <class... T>
 Op<detail::FlatTuple<std::tuple<T...>>> flattened(Op<std::tuple<T...>> op,
                                                   SourceLocation where = SourceLocation::current()) {
   detail::Reach::check_live(op, where);
-  return Op<detail::FlatTuple<std::tuple<T...>>>(
-      std::make_unique<detail::FlatNode<std::tuple<T...>>>(detail::Reach::node(op)));
+  return Op<detail::FlatTuple<std::tuple<T...>>>(new detail::FlatNode<std::tuple<T...>>(detail::Reach::node(op)));
 }
 
 }  // namespace tessera

@@ -250,16 +250,16 @@ class CopyNode final : public OpNode<Result> {
 
 template <Element T, int R>
 Op<std::vector<T>> host_op(const Read<T, R>& x, SourceLocation where) {
-  return Op<std::vector<T>>(std::make_unique<HostNode<T, R>>(x, where));
+  return Op<std::vector<T>>(new HostNode<T, R>(x, where));
 }
 template <Element U, Element T, int R>
 Op<Tensor<U, R>> cast_op(const Read<T, R>& x, const char* label, SourceLocation where) {
-  return Op<Tensor<U, R>>(std::make_unique<CastNode<U, R>>(x.arg(), recipe<U>(label, nullptr, where)));
+  return Op<Tensor<U, R>>(new CastNode<U, R>(x.arg(), recipe<U>(label, nullptr, where)));
 }
 template <Element T, int R>
 Op<Tensor<T, R>> from_op(const void* data, std::size_t count, const Dims<R>& dims, SourceLocation where) {
   auto staged = stage(data, static_cast<std::int64_t>(count), dims.numel(where), dims, element_type<T>, where);
-  return Op<Tensor<T, R>>(std::make_unique<FromNode<T, R>>(std::move(staged), dims, where));
+  return Op<Tensor<T, R>>(new FromNode<T, R>(std::move(staged), dims, where));
 }
 template <class A>
 using ReadOf = Read<typename ReadableArg<A>::element, ReadableArg<A>::rank>;
@@ -338,7 +338,7 @@ inline constexpr int rounded_rank = R > 1 ? R - 1 : 1;
 template <class U, Element T, int R>
 Op<Tensor<f32, rounded_rank<R>>> round_op(const Read<T, R>& x, SourceLocation where) {
   if constexpr (RoundedCheck<U, T, R>::ok) {
-    return Op<Tensor<f32, R - 1>>(std::make_unique<RoundNode<R>>(x.arg(), recipe<f32>("rounded", nullptr, where)));
+    return Op<Tensor<f32, R - 1>>(new RoundNode<R>(x.arg(), recipe<f32>("rounded", nullptr, where)));
   } else {
     return make<f32>(Dims<rounded_rank<R>>(), recipe<f32>("rounded", nullptr, where));
   }
@@ -374,14 +374,14 @@ Op<Tensor<detail::element_of<A>, detail::ReadableArg<A>::rank>> clone(
 /// HostBuffer). A stream for it is one of either device.
 template <Element T, int R>
 Op<Tensor<T, R>> copy_to(const Tensor<T, R>& x, Device device, SourceLocation where = SourceLocation::current()) {
-  return Op<Tensor<T, R>>(std::make_unique<detail::CopyToNode<T, R>>(detail::Read<T, R>(x), device, where));
+  return Op<Tensor<T, R>>(new detail::CopyToNode<T, R>(detail::Read<T, R>(x), device, where));
 }
 template <detail::Handle A>
 Op<Tensor<detail::element_of<A>, detail::ReadableArg<A>::rank>> copy_to(
     A&& x, Device device, SourceLocation where = SourceLocation::current()) {
   using Node = detail::CopyToNode<detail::element_of<A>, detail::ReadableArg<A>::rank>;
   return Op<Tensor<detail::element_of<A>, detail::ReadableArg<A>::rank>>(
-      std::make_unique<Node>(detail::ReadOf<A>(std::forward<A>(x)), device, where));
+      new Node(detail::ReadOf<A>(std::forward<A>(x)), device, where));
 }
 
 /// Copies the elements of `from` into a lent tensor or a part of it: copy_into(mut(t).slice<0>(0, n), x). They may be
@@ -389,15 +389,14 @@ Op<Tensor<detail::element_of<A>, detail::ReadableArg<A>::rank>> copy_to(
 template <Element T, int R>
 Op<void> copy_into(const Lend<T, R>& to, const std::type_identity_t<detail::Read<T, R>>& from,
                    SourceLocation where = SourceLocation::current()) {
-  return Op<void>(
-      std::make_unique<detail::CopyNode<void, T, R>>(detail::Lent<T, R>(std::move(to)).arg(), from.arg(), where));
+  return Op<void>(new detail::CopyNode<void, T, R>(detail::Lent<T, R>(std::move(to)).arg(), from.arg(), where));
 }
 /// The same with a tensor that is given and returned.
 template <Element T, int R>
 Op<Tensor<T, R>> copy_into(TESSERA_ARG_LIVE Tensor<T, R>&& to, const std::type_identity_t<detail::Read<T, R>>& from,
                            SourceLocation where = SourceLocation::current()) {
-  return Op<Tensor<T, R>>(std::make_unique<detail::CopyNode<Tensor<T, R>, T, R>>(
-      detail::Give<T, R>(std::move(to)).arg(), from.arg(), where));
+  return Op<Tensor<T, R>>(
+      new detail::CopyNode<Tensor<T, R>, T, R>(detail::Give<T, R>(std::move(to)).arg(), from.arg(), where));
 }
 
 namespace detail {
@@ -460,7 +459,7 @@ template <Element T, int R, int N>
 template <Element T, int R, int N>
 Op<Tensor<T, N>> reshape(Op<Tensor<T, R>>&& op, const Dims<N>& dims, SourceLocation where = SourceLocation::current()) {
   detail::Reach::check_live(op, where);
-  return Op<Tensor<T, N>>(std::make_unique<detail::ReshapeNode<T, R, N>>(detail::Reach::node(op), dims, where));
+  return Op<Tensor<T, N>>(new detail::ReshapeNode<T, R, N>(detail::Reach::node(op), dims, where));
 }
 
 namespace detail {
@@ -495,7 +494,7 @@ Op<T> reading(Op<T> op, SourceLocation where, const X&... tensors) {
   (leases.emplace_back(detail::Reach::layout(tensors.view(where)).storage,
                        runtime::Holder{.what = "a function of then()", .where = where}),
    ...);
-  return Op<T>(std::make_unique<detail::ReadingNode<T>>(detail::Reach::node(op), std::move(leases)));
+  return Op<T>(new detail::ReadingNode<T>(detail::Reach::node(op), std::move(leases)));
 }
 
 }  // namespace tessera

@@ -95,9 +95,9 @@ Op<std::tuple<Tensor<element_of<X>, 1>, Tensor<i32, 1>>> argmax(const X& x, RowP
   const RowSplit split = chosen_split("argmax", x.view(where), parts, traffic, where);
   if (split.parts > 1) return argmax_in_parts(split, x.view(where), where);
   const Dims<1> rows(x.dim(0, where), where);
-  return with_extent<kShortestTile, kRowChunk>(x.dim(1, where), [&](auto c) {
-    return kernel<argmax_row<T, c>>(empty<T>(rows, where), empty<i32>(rows, where), x.view(where), where);
-  });
+  const auto launch = with_extent<kShortestTile, kRowChunk>(x.dim(1, where),
+                                                            [](auto c) { return kernel<argmax_row<T, c>>.launcher(); });
+  return launch(empty<T>(rows, where), empty<i32>(rows, where), x.view(where), where);
 }
 
 }  // namespace tessera::kernels

@@ -248,12 +248,14 @@ Op<Tensor<element_of<Q>, 4>> attention(const Q& q, const K& k, const V& v, const
                                        SourceLocation where = SourceLocation::current()) {
   using T = element_of<Q>;
   const int window = checked_window("attention", q, k, v, options, where);
-  return with_attention_form<32>("attention", q, k, options, where, [&](auto form) {
-    using A = decltype(form);
-    return kernel<attention_forward<A::mask, T, A::rows, A::keys, A::columns, A::running, A::straight, A::wide>>(
-        empty<T>(q.dims(where), where), q.view(where), k.view(where), v.view(where),
-        options.scale_for(q.dim(3, where), "attention", where), window, where);
-  });
+  const auto launch = with_attention_form<32>("attention", q, k, options, where,
+                                              [](auto form) {
+                                                using A = decltype(form);
+                                                return kernel<attention_forward<A::mask, T, A::rows, A::keys, A::columns, A::running, A::straight, A::wide>>
+        .launcher();
+                                              });
+  return launch(empty<T>(q.dims(where), where), q.view(where), k.view(where), v.view(where),
+                options.scale_for(q.dim(3, where), "attention", where), window, where);
 }
 /// attention() and, for attention_backward, the natural logarithm of the sum of the exponentials of each query's
 /// scores: {o, lse} with lse [batch, heads, queries], -infinity for a query that sees no key.
@@ -263,21 +265,24 @@ Op<std::tuple<Tensor<element_of<Q>, 4>, Tensor<f32, 3>>> attention_with_lse(
     SourceLocation where = SourceLocation::current()) {
   using T = element_of<Q>;
   const int window = checked_window("attention_with_lse", q, k, v, options, where);
-  return with_attention_form<64>("attention_with_lse", q, k, options, where, [&](auto form) {
-    using A = decltype(form);
-    const float scale = options.scale_for(q.dim(3, where), "attention_with_lse", where);
-    auto o = empty<T>(q.dims(where), where);
-    auto lse = empty<f32>(Dims<3>({q.dim(0, where), q.dim(1, where), q.dim(2, where)}, where), where);
-    if constexpr (A::wide)
-      return all(kernel<attention_forward<A::mask, T, A::rows, A::keys, A::columns, true, false, true>>(
-                     std::move(o), q.view(where), k.view(where), v.view(where), scale, window, where),
-                 kernel<attention_log_sums<A::mask, T, A::rows, A::keys, A::columns>>(
-                     std::move(lse), q.view(where), k.view(where), scale, window, where),
-                 where);
-    else
-      return kernel<attention_forward_lse<A::mask, T, A::rows, A::keys, A::columns, A::running, A::straight>>(
+  const float scale = options.scale_for(q.dim(3, where), "attention_with_lse", where);
+  auto o = empty<T>(q.dims(where), where);
+  auto lse = empty<f32>(Dims<3>({q.dim(0, where), q.dim(1, where), q.dim(2, where)}, where), where);
+  return with_attention_form<64>("attention_with_lse", q, k, options, where,
+                                 [&](auto form) {
+                                   using A = decltype(form);
+                                   if constexpr (A::wide)
+                                     return all(
+                                         kernel<attention_forward<A::mask, T, A::rows, A::keys, A::columns, true, false,
+                                                                  true>>(std::move(o), q.view(where), k.view(where),
+                                                                         v.view(where), scale, window, where),
+                                         kernel<attention_log_sums<A::mask, T, A::rows, A::keys, A::columns>>(
+                                             std::move(lse), q.view(where), k.view(where), scale, window, where),
+                                         where);
+                                   else
+                                     return kernel<attention_forward_lse<A::mask, T, A::rows, A::keys, A::columns, A::running, A::straight>>.launcher()(
           std::move(o), std::move(lse), q.view(where), k.view(where), v.view(where), scale, window, where);
-  });
+                                 });
 }
 
 }  // namespace tessera::kernels

@@ -229,31 +229,33 @@ Op<std::tuple<Tensor<element_of<Q>, 4>, Tensor<element_of<Q>, 4>, Tensor<element
   const float scale = options.scale_for(q.dim(3, where), "attention_backward", where);
   const int window = static_cast<int>(std::min<std::int64_t>(options.window, k.dim(2, where)));
   const int form = backward_form(q.dim(3, where), sizeof(T), target_of(q.device(where)));
-  return with_constant<3>(options.mask("attention_backward", where), [&](auto m) {
+  const auto launchers = with_constant<3>(options.mask("attention_backward", where), [&](auto m) {
     return with_constant<static_cast<int>(std::size(kBackwardForms))>(form, [&](auto number) {
       constexpr auto mask = static_cast<AttentionMask>(m());
       constexpr BackwardForm t = backward_tiles<T>(number);
       constexpr int D = t.columns;
       constexpr bool wide = t.wide;
       constexpr int kRows = 32;  // of attention_products
-      const View<T, 4> Q4 = q.view(where), K4 = k.view(where), V4 = v.view(where), G4 = d_o.view(where);
-      const View<f32, 3> sums = lse.view(where);
-      auto gradients =
-          kernel<attention_products<T, kRows, D>>(empty<f32>(lse.dims(where), where), G4, o.view(where), where)
-              .then(
-                  [=](Tensor<f32, 3> made) {
-                    const auto products = share(std::move(made));
-                    auto queries = kernel<attention_backward_queries<mask, T, t.rows, t.step, D, wide>>(
-                        empty<T>(Q4.dims(), where), Q4, K4, V4, G4, sums, products, scale, window, where);
-                    auto keys = kernel<attention_backward_keys<mask, T, t.keys, t.queries, D, wide>>(
-                        empty<T>(K4.dims(), where), empty<T>(K4.dims(), where), Q4, K4, V4, G4, sums, products, scale,
-                        window, where);
-                    return flattened(all(std::move(queries), std::move(keys)));
-                  },
-                  where);
-      return reading(std::move(gradients), where, q, k, v, d_o, lse);
+      return std::tuple(kernel<attention_products<T, kRows, D>>.launcher(),
+                        kernel<attention_backward_queries<mask, T, t.rows, t.step, D, wide>>.launcher(),
+                        kernel<attention_backward_keys<mask, T, t.keys, t.queries, D, wide>>.launcher());
     });
   });
+  const View<T, 4> Q4 = q.view(where), K4 = k.view(where), V4 = v.view(where), G4 = d_o.view(where);
+  const View<f32, 3> sums = lse.view(where);
+  auto gradients = std::get<0>(launchers)(empty<f32>(lse.dims(where), where), G4, o.view(where), where)
+                       .then(
+                           [=](Tensor<f32, 3> made) {
+                             const auto& [first, of_queries, of_keys] = launchers;
+                             const auto products = share(std::move(made));
+                             auto queries = of_queries(empty<T>(Q4.dims(), where), Q4, K4, V4, G4, sums, products,
+                                                       scale, window, where);
+                             auto keys = of_keys(empty<T>(K4.dims(), where), empty<T>(K4.dims(), where), Q4, K4, V4, G4,
+                                                 sums, products, scale, window, where);
+                             return flattened(all(std::move(queries), std::move(keys)));
+                           },
+                           where);
+  return reading(std::move(gradients), where, q, k, v, d_o, lse);
 }
 
 }  // namespace tessera::kernels

@@ -37,8 +37,8 @@ void attention_packed(Mut<T, BM, 1, D> o, In<T, dyn, dyn, dyn> q, In<T, dyn, dyn
     }
     return state;
   };
-  auto state =
-      attend(shape<BN, 1, D>, [](auto& online, const auto& s, const auto& V, const Scalar<i32>&) { online.add(s, V); });
+  auto state = attend(shape<BN, 1, D>,
+                      [&](auto& online, const auto& s, const auto& V, const Scalar<i32>&) { online.add(s, V); });
   tile_if (!state.clean()) {  // possibly because of the values of another sequence
     state = attend(shape<16, 1, D>, [&](auto& online, const auto& s, const auto& V, const Scalar<i32>& key) {
       auto finite = is_finite(V);
@@ -66,16 +66,17 @@ Op<Tensor<element_of<Q>, 3>> attention_varlen(const Q& q, const K& k, const V& v
   const std::int64_t ends = offsets.dim(0, where);
   expect_shape(ends >= 2 && ends <= 4096, "attention_varlen", "offsets", offsets, "2 to 4096 offsets", where);
   const float scale = options.scale_for(q.dim(2, where), "attention_varlen", where);
-  return with_constant<3>(options.mask("attention_varlen", where), [&](auto mask) {
+  const auto launch = with_constant<3>(options.mask("attention_varlen", where), [&](auto mask) {
     return with_extent<64, 256>(q.dim(2, where), [&](auto d) {
       return with_constant<2>(ends > 64, [&](auto many) {  // tiles that leave shared memory for the second loop (sm_90)
-        constexpr auto entry = kernel<attention_packed<static_cast<AttentionMask>(mask()), T, d == 128 ? 128 : 64,
-                                                       d == 256 ? 64 : 128, d, many ? 4096 : 64>>;
-        return entry(empty<T>(q.dims(where), where), q.view(where), k.view(where), v.view(where), offsets.view(where),
-                     scale, options.window, where);
+        return kernel<attention_packed<static_cast<AttentionMask>(mask()), T, d == 128 ? 128 : 64, d == 256 ? 64 : 128,
+                                       d, many ? 4096 : 64>>
+            .launcher();
       });
     });
   });
+  return launch(empty<T>(q.dims(where), where), q.view(where), k.view(where), v.view(where), offsets.view(where), scale,
+                options.window, where);
 }
 
 }  // namespace tessera::kernels

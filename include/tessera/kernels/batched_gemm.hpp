@@ -32,26 +32,17 @@ void batched_gemm_tile_swapped(Mut<U, 1, BM, BN> c, In<T, dyn, dyn, dyn> a, In<T
   batched_piece<E, M, BK, Operands::Swapped>(c, a, b, operands...);
 }
 
-/// The products of one row of the table.
+/// The kernel of a row of the table.
 template <class C, class X, int Number, Element T, class E, class... P>
-Op<Tensor<C, 3>> batched_of_row(const View<T, 3>& a, const View<T, 3>& b, const Fused<E, P...>& epilogue,
-                                std::int64_t batch, SourceLocation where) {
+constexpr auto batched_launcher() {
   constexpr GemmTile t = gemm_tile(multiplier_of<X>(), Number);
   constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
-  return std::apply(
-      [&](const auto&... p) {
-        auto c = empty<C>(Dims<3>({batch, a.dim(1), b.dim(2)}, where), where);
-        if constexpr (t.persistent)
-          return kernel<batched_gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b, p...,
-                                                                                            where);
-        else if constexpr (t.order == Operands::Swapped)
-          return kernel<batched_gemm_tile_swapped<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b,
-                                                                                                   p..., where);
-        else
-          return kernel<batched_gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b, p...,
-                                                                                           where);
-      },
-      epilogue.operands);
+  if constexpr (t.persistent)
+    return kernel<batched_gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>.launcher();
+  else if constexpr (t.order == Operands::Swapped)
+    return kernel<batched_gemm_tile_swapped<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>.launcher();
+  else
+    return kernel<batched_gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>.launcher();
 }
 /// In the row that is requested (-1: chosen), of operands as they are.
 template <class C, class X, Element T, class E, class... P>
@@ -59,8 +50,13 @@ Op<Tensor<C, 3>> batched_of_views(const View<T, 3>& a, const View<T, 3>& b, cons
                                   std::int64_t batch, SourceLocation where) {
   const ProductSize size = product_size<X>(a, b, batch, epilogue_work<3>(epilogue));
   const int row = asked >= 0 ? asked : gemm_heuristic(size, target_of(a.device(where)));
-  return with_constant<gemm_rows(sizeof(T))>(
-      row, [&](auto number) { return batched_of_row<C, X, number>(a, b, epilogue, batch, where); });
+  const auto launch = with_constant<gemm_rows(sizeof(T))>(
+      row, [](auto number) { return batched_launcher<C, X, number, T, E, P...>(); });
+  return std::apply(
+      [&](const auto&... p) {
+        return launch(empty<C>(Dims<3>({batch, a.dim(1), b.dim(2)}, where), where), a, b, p..., where);
+      },
+      epilogue.operands);
 }
 
 /// a[i] b[i], then the epilogue (whose operands follow the axes of c). On a GPU, operands whose rows do not start at

@@ -167,30 +167,45 @@ auto output_of(const Sizes& s, SourceLocation where) {
     return Dims<5>({s.images, s.out[0], s.out[1], s.out[2], s.outputs}, where);
 }
 /// What an epilogue's operand is for that output: of several groups a vector of all outputs becomes [groups, outputs],
-/// and a tensor of the caller's rank R has the axes of the output.
-template <int R, bool Groups, class A>
+/// and the last axis of a tensor of the output's five axes becomes these two.
+template <bool Groups, class A>
 auto for_output(const A& a, const Sizes& s, SourceLocation where) {
   if constexpr (!Operand<A>) {
     return a;
   } else if constexpr (A::rank == 1 && Groups) {
     return tessera::reshape(a.view(where), Dims<2>({s.groups, s.outputs}, where), where);
-  } else if constexpr (A::rank == R && R > 1) {
-    const Dims<5> d = in_space(a.dims(where), where);
-    if constexpr (Groups)
-      return tessera::reshape(a.view(where), Dims<6>({d[0], d[1], d[2], d[3], s.groups, s.outputs}, where), where);
-    else
-      return tessera::reshape(a.view(where), d, where);
+  } else if constexpr (A::rank == 5 && Groups) {
+    const Dims<5> d = a.dims(where);
+    return tessera::reshape(a.view(where), Dims<6>({d[0], d[1], d[2], d[3], s.groups, s.outputs}, where), where);
   } else {
     return a.view(where);
   }
 }
+/// An epilogue whose operands of the caller's rank R have five axes: what follows is the same for every R.
+template <int R, class A>
+auto operand_in_space(const A& a, SourceLocation where) {
+  if constexpr (has_rank<R, A>())
+    return tessera::reshape(a, in_space(a.dims(where), where), where);
+  else
+    return a;
+}
+template <int R, class E, class... P>
+auto epilogue_in_space(const Fused<E, P...>& epilogue, SourceLocation where) {
+  return std::apply(
+      [&](const auto&... p) {
+        return Fused<E, decltype(operand_in_space<R>(p, where))...>{{operand_in_space<R>(p, where)...}};
+      },
+      epilogue.operands);
+}
+template <bool Groups, class A>
+using for_output_t = decltype(for_output<Groups>(std::declval<const A&>(), std::declval<const Sizes&>(), {}));
 /// The kernel of a form: of one group, or of several.
 template <bool Groups, class E, class M, int BK, class U, class T, Box B, int BN, class... P>
-constexpr auto windows_kernel() {
+constexpr auto windows_launcher() {
   if constexpr (Groups)
-    return kernel<convolution_groups<E, M, BK, U, T, B.images, B.extents[0], B.extents[1], B.extents[2], BN, P...>>;
+    return kernel<convolution_groups<E, M, BK, U, T, B.images, B.extents[0], B.extents[1], B.extents[2], BN, P...>>.launcher();
   else
-    return kernel<convolution_windows<E, M, BK, U, T, B.images, B.extents[0], B.extents[1], B.extents[2], BN, P...>>;
+    return kernel<convolution_windows<E, M, BK, U, T, B.images, B.extents[0], B.extents[1], B.extents[2], BN, P...>>.launcher();
 }
 /// launch(the arguments that say where the input of a filter position is).
 template <class F>
@@ -201,7 +216,7 @@ auto with_walk(const Windows& v, bool reversed, F launch) {
 }
 
 /// The product of framed input and filter. `lines`: as windows_of; `reversed`: the last filter position is first.
-template <bool Groups, class U, class M, int R, Element T, class E, class... P>
+template <bool Groups, class U, class M, Element T, class E, class... P>
 auto of_windows(const Sizes& s, const Frame& f, const View<T, 1>& x, const View<T, 4>& w, bool lines, bool reversed,
                 const Fused<E, P...>& epilogue, SourceLocation where) {
   constexpr int kStep = 128 / static_cast<int>(sizeof(T));  // 128 bytes of channels
@@ -210,26 +225,25 @@ auto of_windows(const Sizes& s, const Frame& f, const View<T, 1>& x, const View<
   constexpr int kChoices = cores && !Groups ? static_cast<int>(std::size(kColumns)) : 1;
   const int box = box_of(s);
   const int columns = columns_of(s, box, target_of(x.device(where)), kChoices);
-  return with_constant<kBoxCount>(box, [&](auto b) {
+  const auto launch = with_constant<kBoxCount>(box, [&](auto b) {
     return with_constant<kChoices>(columns, [&](auto choice) {
-      constexpr Box B = kBoxes[b];
-      const Windows v = windows_of(s, f, B.images > 1, lines);
-      const View<T, 5> windows = tessera::windows(x, Dims<5>::from(v.dims, where), v.strides, where);
-      return std::apply(
-          [&](const auto&... p) {
-            constexpr auto run = windows_kernel<Groups, E, M, kStep, U, T, B, kColumns[choice],
-                                                epilogue_param<decltype(for_output<R, Groups>(p, s, where))>...>();
-            return with_walk(v, reversed, [&](auto... walk) {
-              return run(empty<U>(output_of<Groups>(s, where), where), windows, w, walk...,
-                         for_output<R, Groups>(p, s, where)..., where);
-            });
-          },
-          epilogue.operands);
+      return windows_launcher<Groups, E, M, kStep, U, T, kBoxes[b], kColumns[choice],
+                              epilogue_param<for_output_t<Groups, P>>...>();
     });
   });
+  const Windows v = windows_of(s, f, kBoxes[box].images > 1, lines);
+  const View<T, 5> windows = tessera::windows(x, Dims<5>::from(v.dims, where), v.strides, where);
+  return std::apply(
+      [&](const auto&... p) {
+        return with_walk(v, reversed, [&](auto... walk) {
+          return launch(empty<U>(output_of<Groups>(s, where), where), windows, w, walk...,
+                        for_output<Groups>(p, s, where)..., where);
+        });
+      },
+      epilogue.operands);
 }
 /// One output for each channel; s: of a group of all channels. w: [filter positions, channels].
-template <class U, int R, Element T, class E, class... P>
+template <class U, Element T, class E, class... P>
 Op<Tensor<U, 5>> by_channel(const Sizes& s, const Frame& f, const View<T, 1>& x, const View<T, 2>& w, bool reversed,
                             const Fused<E, P...>& epilogue, SourceLocation where) {
   constexpr int kChannels = 128 / static_cast<int>(sizeof(T));
@@ -239,8 +253,8 @@ Op<Tensor<U, 5>> by_channel(const Sizes& s, const Frame& f, const View<T, 1>& x,
       [&](const auto&... p) {
         return with_walk(v, reversed, [&](auto... walk) {
           return kernel<convolution_by_channel<E, U, T, 4, 8, kChannels,
-                                               epilogue_param<decltype(for_output<R, false>(p, s, where))>...>>(
-              empty<U>(output_of<false>(s, where), where), windows, w, walk..., for_output<R, false>(p, s, where)...,
+                                               epilogue_param<decltype(for_output<false>(p, s, where))>...>>(
+              empty<U>(output_of<false>(s, where), where), windows, w, walk..., for_output<false>(p, s, where)...,
               where);
         });
       },
@@ -288,12 +302,11 @@ Dims<R> output_dims(const Sizes& s, SourceLocation where) {
   for (int a = 0; a < R - 2; ++a) d[static_cast<std::size_t>(a + 1)] = s.out[static_cast<std::size_t>(5 - R + a)];
   return Dims<R>::from(d, where);
 }
-/// The convolution of these sizes. w: [groups, outputs, filter positions, channels]; reversed: of its last position
-/// first.
-template <class U, class M, int R, Element T, class E, class... P>
-Op<Tensor<U, R>> run(const Sizes& s, const View<T, 5>& x, const View<T, 4>& w, bool reversed,
+/// The convolution of these sizes, [images, three axes in space, outputs]. w: [groups, outputs, filter positions,
+/// channels]; reversed: of its last position first.
+template <class U, class M, Element T, class E, class... P>
+Op<Tensor<U, 5>> run(const Sizes& s, const View<T, 5>& x, const View<T, 4>& w, bool reversed,
                      const Fused<E, P...>& epilogue, SourceLocation where) {
-  const Dims<R> dims = output_dims<R>(s, where);
   if (s.channels == 1 && s.outputs == 1 && s.groups > 1) {
     Sizes one = s;  // a group of all channels, of which each is multiplied by itself
     one.groups = 1, one.channels = one.outputs = s.groups;
@@ -301,13 +314,12 @@ Op<Tensor<U, R>> run(const Sizes& s, const View<T, 5>& x, const View<T, 4>& w, b
     const Dims<2> by_position({s.groups, s.filter[0] * s.filter[1] * s.filter[2]}, where);
     return with_frame(one, f, x, where, [=](const View<T, 1>& framed_x) {
       const View<T, 2> filter = tessera::reshape(w, by_position, where);
-      auto y = clone(filter.template permute<1, 0>(), where)
-                   .then(
-                       [=](Tensor<T, 2> made) {
-                         return by_channel<U, R>(one, f, framed_x, made.view(), reversed, epilogue, where);
-                       },
-                       where);
-      return tessera::reshape(std::move(y), dims, where);
+      return clone(filter.template permute<1, 0>(), where)
+          .then(
+              [=](Tensor<T, 2> made) {
+                return by_channel<U>(one, f, framed_x, made.view(), reversed, epilogue, where);
+              },
+              where);
     });
   }
   const Frame f = frame_of(s, sizeof(T));
@@ -317,13 +329,22 @@ Op<Tensor<U, R>> run(const Sizes& s, const View<T, 5>& x, const View<T, 4>& w, b
       const bool lines = !reversed && s.groups == 1 && s.dilation[2] == 1 && filter.contiguous(where);
       const Dims<4> in_lines({1, s.outputs, s.filter[0] * s.filter[1], s.filter[2] * f.channels}, where);
       const View<T, 4> right = lines ? tessera::reshape(filter, in_lines, where) : filter;
-      if (s.groups > 1)
-        return tessera::reshape(of_windows<true, U, M, R>(s, f, framed_x, right, lines, reversed, epilogue, where),
-                                dims, where);
-      return tessera::reshape(of_windows<false, U, M, R>(s, f, framed_x, right, lines, reversed, epilogue, where), dims,
-                              where);
+      if (s.groups == 1) return of_windows<false, U, M>(s, f, framed_x, right, lines, reversed, epilogue, where);
+      return tessera::reshape(of_windows<true, U, M>(s, f, framed_x, right, lines, reversed, epilogue, where),
+                              output_dims<5>(s, where), where);
     });
   });
+}
+
+/// run(), for a caller whose tensors have R axes.
+template <class U, class M, int R, Element T, class E, class... P>
+Op<Tensor<U, R>> run_of_rank(const Sizes& s, const View<T, 5>& x, const View<T, 4>& w, bool reversed,
+                             const Fused<E, P...>& epilogue, SourceLocation where) {
+  auto y = run<U, M>(s, x, w, reversed, epilogue_in_space<R>(epilogue, where), where);
+  if constexpr (R == 5)
+    return y;
+  else
+    return tessera::reshape(std::move(y), output_dims<R>(s, where), where);
 }
 
 /// The checks that both kinds of convolution share; `inner`, `outer`: the names of the extents of w.
@@ -397,8 +418,8 @@ Op<Tensor<product_t<U, element_of<X>>, X::rank>> convolution(const X& x, const W
   expect_shape(x.contiguous(where), name, "x", x, "it must be contiguous: clone it", where);
   expect_shape(w.contiguous(where), name, "w", w, "it must be contiguous: clone it", where);
   return convolutions::reading_all(
-      convolutions::run<C, Y, R>(s, tessera::reshape(x.view(where), in, where),
-                                 tessera::reshape(w.view(where), by_output, where), false, epilogue, where),
+      convolutions::run_of_rank<C, Y, R>(s, tessera::reshape(x.view(where), in, where),
+                                         tessera::reshape(w.view(where), by_output, where), false, epilogue, where),
       x, w, epilogue, where);
 }
 
@@ -442,8 +463,8 @@ Op<Tensor<product_t<U, element_of<X>>, X::rank>> convolution_transposed(
   const Dims<4> by_channel({s.groups, s.channels, s.filter[0] * s.filter[1] * s.filter[2], s.outputs}, where);
   const View<T, 4> filters = tessera::reshape(w.view(where), by_channel, where).template permute<0, 3, 2, 1>(where);
   return convolutions::reading_all(
-      convolutions::run<C, Y, R>(s, tessera::reshape(x.view(where), in, where), filters, true, epilogue, where), x, w,
-      epilogue, where);
+      convolutions::run_of_rank<C, Y, R>(s, tessera::reshape(x.view(where), in, where), filters, true, epilogue, where),
+      x, w, epilogue, where);
 }
 
 }  // namespace tessera::kernels

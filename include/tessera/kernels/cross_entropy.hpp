@@ -84,13 +84,13 @@ Op<std::tuple<Tensor<f32, 1>, Tensor<f32, 1>>> cross_entropy(const X& logits, co
   using I = element_of<Y>;
   check_cross_entropy("cross_entropy", logits, targets, options, where);
   const Dims<1> rows({logits.dim(0, where)}, where);
-  return with_constant<2>(options.label_smoothing != 0 ? 1 : 0, [&](auto smooth) {
+  const auto launch = with_constant<2>(options.label_smoothing != 0 ? 1 : 0, [&](auto smooth) {
     return with_extent<256, kRowChunk>(logits.dim(1, where), [&](auto c) {
-      return kernel<cross_entropy_row<smooth == 1, element_of<X>, I, c>>(
-          empty<f32>(rows, where), empty<f32>(rows, where), logits.view(where), targets.view(where),
-          static_cast<I>(options.ignore_index), options.label_smoothing, where);
+      return kernel<cross_entropy_row<smooth == 1, element_of<X>, I, c>>.launcher();
     });
   });
+  return launch(empty<f32>(rows, where), empty<f32>(rows, where), logits.view(where), targets.view(where),
+                static_cast<I>(options.ignore_index), options.label_smoothing, where);
 }
 /// The gradient for the logits, for the gradients d_losses (f32 [rows]) of the losses; lse: as cross_entropy gave it
 /// for the same operands and options. Throws ShapeError for extents and options that do not fit.
@@ -106,13 +106,13 @@ Op<Tensor<element_of<X>, 2>> cross_entropy_backward(const G& d_losses, const X& 
   check_cross_entropy("cross_entropy_backward", logits, targets, options, where);
   expect_dim("cross_entropy_backward", "d_losses", d_losses, 0, logits.dim(0, where), where);
   expect_dim("cross_entropy_backward", "lse", lse, 0, logits.dim(0, where), where);
-  return with_constant<2>(options.label_smoothing != 0 ? 1 : 0, [&](auto smooth) {
+  const auto launch = with_constant<2>(options.label_smoothing != 0 ? 1 : 0, [&](auto smooth) {
     return with_extent<256, kRowChunk>(logits.dim(1, where), [&](auto c) {
-      return kernel<cross_entropy_backward_chunk<smooth == 1, T, I, c>>(
-          empty<T>(logits.dims(where), where), d_losses.view(where), logits.view(where), targets.view(where),
-          lse.view(where), static_cast<I>(options.ignore_index), options.label_smoothing, where);
+      return kernel<cross_entropy_backward_chunk<smooth == 1, T, I, c>>.launcher();
     });
   });
+  return launch(empty<T>(logits.dims(where), where), d_losses.view(where), logits.view(where), targets.view(where),
+                lse.view(where), static_cast<I>(options.ignore_index), options.label_smoothing, where);
 }
 
 }  // namespace tessera::kernels

@@ -63,17 +63,16 @@ Op<Tensor<element_of<Q>, 3>> decode_attention(const Q& q, const K& k, const V& v
   const DecodeShape s = decode_shape(q, k.dim(1, where), ceil_div(k.dim(2, where), std::int64_t{Keys}), parts, where);
   const View<T, 4> groups = tessera::reshape(q.view(where), Dims<4>({s.batch, s.kv_heads, s.group, s.d}, where), where);
   const float factor = AttentionOptions{scale}.scale_for(s.d, "decode_attention", where);
-  return with_decode_tile(s, [&](auto g, auto d) {
-    if (s.parts == 1)
-      return tessera::reshape(
-          kernel<decode_whole<T, g, Keys, d>>(empty<T>(s.result_dims(), where), groups, k.view(where), v.view(where),
-                                              lengths.view(where), factor, where),
-          q.dims(where), where);
-    auto partial =
-        kernel<decode_split<T, g, Keys, d>>(empty<f32>(s.parts_dims(), where), empty<f32>(s.sums_dims(), where), groups,
-                                            k.view(where), v.view(where), lengths.view(where), factor, where);
-    return tessera::reshape(combine_splits<T, d>(std::move(partial), s, where), q.dims(where), where);
+  const auto [whole, split] = with_decode_tile(s, [](auto g, auto d) {
+    return std::pair(kernel<decode_whole<T, g, Keys, d>>.launcher(), kernel<decode_split<T, g, Keys, d>>.launcher());
   });
+  if (s.parts == 1)
+    return tessera::reshape(whole(empty<T>(s.result_dims(), where), groups, k.view(where), v.view(where),
+                                  lengths.view(where), factor, where),
+                            q.dims(where), where);
+  auto partial = split(empty<f32>(s.parts_dims(), where), empty<f32>(s.sums_dims(), where), groups, k.view(where),
+                       v.view(where), lengths.view(where), factor, where);
+  return tessera::reshape(combine_splits<T>(std::move(partial), s, where), q.dims(where), where);
 }
 
 }  // namespace tessera::kernels

@@ -105,16 +105,17 @@ using DecodeSplits = std::tuple<Tensor<f32, 5>, Tensor<f32, 4>>;
 
 /// Combines KV splits into the attention, [batch, kv_heads, group, d]. The result is allocated first, so that the
 /// second kernel directly follows the first one in the stream and is launched while that one runs.
-template <class T, int D>
+template <class T>
 Op<Tensor<T, 4>> combine_splits(Op<DecodeSplits> partial, const DecodeShape& s, SourceLocation where) {
   return all(empty<T>(s.result_dims(), where), std::move(partial))
       .then([s, where](std::tuple<Tensor<T, 4>, DecodeSplits> made) {
         const auto& [parts, sums] = std::get<1>(made);
-        if (s.parts > kMostCombined)
-          return kernel<combine_many_decoded<T, kMostCombined, D>>(std::move(std::get<0>(made)), parts, sums, where);
-        return with_extent<2, kMostCombined>(s.parts, [&, &parts = parts, &sums = sums](auto step) {
-          return kernel<combine_decoded<T, step, D>>(std::move(std::get<0>(made)), parts, sums, where);
+        const auto launch = with_extent<64, 256>(s.d, [&](auto d) {
+          if (s.parts > kMostCombined) return kernel<combine_many_decoded<T, kMostCombined, d>>.launcher();
+          return with_extent<2, kMostCombined>(
+              s.parts, [&](auto step) { return kernel<combine_decoded<T, step, d>>.launcher(); });
         });
+        return launch(std::move(std::get<0>(made)), parts, sums, where);
       });
 }
 

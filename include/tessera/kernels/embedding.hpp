@@ -21,9 +21,8 @@ Op<Tensor<element_of<E>, 2>> embedding(const E& table, const I& ids, SourceLocat
   static_assert(std::is_same_v<element_of<I>, i32> && I::rank == 1, "ids must be i32 of rank 1");
   using T = element_of<E>;
   const Dims<2> dims({ids.dim(0, where), table.dim(1, where)}, where);
-  return with_extent<64, 2048>(dims[1], [&](auto b) {
-    return kernel<gather_row<T, b>>(empty<T>(dims, where), table.view(where), ids.view(where), where);
-  });
+  const auto launch = with_extent<64, 2048>(dims[1], [](auto b) { return kernel<gather_row<T, b>>.launcher(); });
+  return launch(empty<T>(dims, where), table.view(where), ids.view(where), where);
 }
 
 }  // namespace tessera::kernels

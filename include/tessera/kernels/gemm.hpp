@@ -31,24 +31,17 @@ void gemm_tile_swapped(Mut<U, BM, BN> c, In<T, dyn, dyn> a, In<T, dyn, dyn> b, P
   product_piece<E, M, BK, Operands::Swapped>(c, a, b, operands...);
 }
 
-/// The product of one row of the table.
+/// The kernel of a row of the table.
 template <class C, class X, int Number, Element T, class E, class... P>
-Op<Tensor<C, 2>> gemm_of_row(const View<T, 2>& a, const View<T, 2>& b, const Fused<E, P...>& epilogue,
-                             SourceLocation where) {
+constexpr auto gemm_launcher() {
   constexpr GemmTile t = gemm_tile(multiplier_of<X>(), Number);
   constexpr int BK = t.k_bytes / static_cast<int>(sizeof(T));
-  return std::apply(
-      [&](const auto&... p) {
-        auto c = empty<C>(Dims<2>({a.dim(0), b.dim(1)}, where), where);
-        if constexpr (t.persistent)
-          return kernel<gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b, p..., where);
-        else if constexpr (t.order == Operands::Swapped)
-          return kernel<gemm_tile_swapped<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b, p...,
-                                                                                           where);
-        else
-          return kernel<gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>(std::move(c), a, b, p..., where);
-      },
-      epilogue.operands);
+  if constexpr (t.persistent)
+    return kernel<gemm_tiles<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>.launcher();
+  else if constexpr (t.order == Operands::Swapped)
+    return kernel<gemm_tile_swapped<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>.launcher();
+  else
+    return kernel<gemm_tile<E, X, BK, C, T, t.m, t.n, epilogue_param<P>...>>.launcher();
 }
 /// In the row that is requested (-1: chosen), of operands as they are.
 template <class C, class X, Element T, class E, class... P>
@@ -57,8 +50,13 @@ Op<Tensor<C, 2>> gemm_of_views(const View<T, 2>& a, const View<T, 2>& b, const F
   const int row =
       asked >= 0 ? asked
                  : gemm_heuristic(product_size<X>(a, b, 1, epilogue_work<2>(epilogue)), target_of(a.device(where)));
-  return with_constant<gemm_rows(sizeof(T))>(
-      row, [&](auto number) { return gemm_of_row<C, X, number>(a, b, epilogue, where); });
+  const auto launch =
+      with_constant<gemm_rows(sizeof(T))>(row, [](auto number) { return gemm_launcher<C, X, number, T, E, P...>(); });
+  return std::apply(
+      [&](const auto&... p) {
+        return launch(empty<C>(Dims<2>({a.dim(0), b.dim(1)}, where), where), a, b, p..., where);
+      },
+      epilogue.operands);
 }
 
 /// a b, then the epilogue: [m, n]. U: the element type of the result (void: product_t); M: the element type that is

@@ -101,27 +101,31 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
   if (m > kFewRowsLimit) return gemm<U>(x, w.template permute<1, 0>(where), epilogue, row, where);
   check_epilogue(epilogue, "linear", Dims<2>({m, n}, where), where);
   const Target target = target_of(x.device(where));
-  const auto call = [&](const auto& entry, auto... length) {
+  const auto call = [&](const auto& launch, auto... length) {
     return std::apply(
         [&](const auto&... p) {
-          return entry(empty<C>(Dims<2>({m, n}, where), where), x.view(where), w.view(where), length..., p..., where);
+          return launch(empty<C>(Dims<2>({m, n}, where), where), x.view(where), w.view(where), length..., p..., where);
         },
         epilogue.operands);
   };
   constexpr int one = static_cast<int>(std::size(kOneRow)), few = static_cast<int>(std::size(kFewRows));
   const int asked = row_of_table(row, m == 1 ? one : few, "linear", where);
-  if (m == 1)
-    return with_constant<one>(asked >= 0 ? asked : one_row_heuristic(n, k, target), [&](auto r) {
-      return call(kernel<summed_rows<E, C, T, 1, kOneRow[r].n, kOneRow[r].k, epilogue_param<P>...>>,
-                  constant_length(n, k, r, target));
+  if (m == 1) {
+    const int number = asked >= 0 ? asked : one_row_heuristic(n, k, target);
+    const auto launch = with_constant<one>(number, [&](auto r) {
+      return kernel<summed_rows<E, C, T, 1, kOneRow[r].n, kOneRow[r].k, epilogue_param<P>...>>.launcher();
     });
+    return call(launch, constant_length(n, k, number, target));
+  }
   if (asked < 0 && sizeof(T) > 1 && are_summed(m, target))  // of 8 bits: not measured
-    return call(kernel<summed_rows<E, C, T, kMostSummed, kSummedRows.n, kSummedRows.k, epilogue_param<P>...>>, i32{0});
-  return with_constant<few>(asked >= 0 ? asked : few_rows_heuristic(m, n, target), [&](auto r) {
+    return call(
+        kernel<summed_rows<E, C, T, kMostSummed, kSummedRows.n, kSummedRows.k, epilogue_param<P>...>>.launcher(),
+        i32{0});
+  return call(with_constant<few>(asked >= 0 ? asked : few_rows_heuristic(m, n, target), [&](auto r) {
     return with_extent<8, kFewRowsLimit>(m, [&](auto rows) {
-      return call(kernel<few_rows<E, C, T, rows, kFewRows[r].n, kFewRows[r].k, epilogue_param<P>...>>);
+      return kernel<few_rows<E, C, T, rows, kFewRows[r].n, kFewRows[r].k, epilogue_param<P>...>>.launcher();
     });
-  });
+  }));
 }
 
 }  // namespace tessera::kernels

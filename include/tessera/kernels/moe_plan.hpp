@@ -60,12 +60,11 @@ Op<std::tuple<Tensor<i32, 1>, Tensor<i32, 1>, Tensor<i32, 1>>> moe_plan(
     throw ShapeError("kernels::moe_plan: there are 1 to 1024 experts", where);
   const View<i32, 1> line = tessera::reshape(experts.view(where), Dims<1>(n, where), where);
   const std::int64_t blocks = ceil_div(n + std::min(n, number_of_experts) * (kMoeRows - 1), std::int64_t{kMoeRows});
-  return with_extent<128, 1024>(number_of_experts, [&](auto e) {
-    auto ranks = kernel<rank_pairs<(1 << 30)>>(empty<i32>(Dims<2>({number_of_experts, n}, where), where), line, where);
-    return kernel<list_pairs<e>>(empty<i32>(Dims<1>(blocks * kMoeRows, where), where),
-                                 empty<i32>(Dims<1>(blocks, where), where), empty<i32>(Dims<1>(n, where), where), line,
-                                 std::move(ranks), where);
-  });
+  auto ranks = kernel<rank_pairs<(1 << 30)>>(empty<i32>(Dims<2>({number_of_experts, n}, where), where), line, where);
+  const auto launch =
+      with_extent<128, 1024>(number_of_experts, [](auto e) { return kernel<list_pairs<e>>.launcher(); });
+  return launch(empty<i32>(Dims<1>(blocks * kMoeRows, where), where), empty<i32>(Dims<1>(blocks, where), where),
+                empty<i32>(Dims<1>(n, where), where), line, std::move(ranks), where);
 }
 
 }  // namespace tessera::kernels

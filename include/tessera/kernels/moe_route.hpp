@@ -50,12 +50,11 @@ Op<std::tuple<Tensor<f32, 2>, Tensor<i32, 2>>> moe_route(const X& scores, std::i
   expect_shape(k >= 1 && k <= 16 && k <= n, "moe_route", "scores", scores,
                "k is 1 to 16 and at most the number of experts", where);
   const Dims<2> dims({scores.dim(0, where), k}, where);
-  return with_constant<2>(normalize, [&](auto one) {
-    return with_extent<128, 1024>(n, [&](auto width) {
-      return kernel<route_row<one != 0, element_of<X>, 16, width>>(empty<f32>(dims, where), empty<i32>(dims, where),
-                                                                   scores.view(where), where);
-    });
+  const auto launch = with_constant<2>(normalize, [&](auto one) {
+    return with_extent<128, 1024>(
+        n, [&](auto width) { return kernel<route_row<one != 0, element_of<X>, 16, width>>.launcher(); });
   });
+  return launch(empty<f32>(dims, where), empty<i32>(dims, where), scores.view(where), where);
 }
 
 }  // namespace tessera::kernels

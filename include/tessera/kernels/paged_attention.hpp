@@ -96,20 +96,20 @@ Op<Tensor<element_of<Q>, 3>> paged_attention(const Q& q, const K& k_pages, const
   const DecodeShape s = paged_decode_shape(q, k_pages.dim(1, where), table.dim(1, where), page, parts, where);
   const View<T, 4> groups = tessera::reshape(q.view(where), Dims<4>({s.batch, s.kv_heads, s.group, s.d}, where), where);
   const float factor = AttentionOptions{scale}.scale_for(s.d, "paged_attention", where);
-  return with_decode_tile(s, [&](auto g, auto d) {
+  const auto [whole, split] = with_decode_tile(s, [&](auto g, auto d) {
     return with_extent<16, 128>(page, [&](auto keys) {
       constexpr int queries = std::max<int>(g, 512 / keys);  // the four warps of a block each have 16 x 8 of a product
-      if (s.parts == 1)
-        return tessera::reshape(kernel<paged_whole<T, queries, keys, d>>(
-                                    empty<T>(s.result_dims(), where), groups, k_pages.view(where), v_pages.view(where),
-                                    table.view(where), lengths.view(where), factor, kNoScales, where),
-                                q.dims(where), where);
-      auto partial = kernel<paged_split<T, queries, keys, d>>(
-          empty<f32>(s.parts_dims(), where), empty<f32>(s.sums_dims(), where), groups, k_pages.view(where),
-          v_pages.view(where), table.view(where), lengths.view(where), factor, kNoScales, where);
-      return tessera::reshape(combine_splits<T, d>(std::move(partial), s, where), q.dims(where), where);
+      return std::pair(kernel<paged_whole<T, queries, keys, d>>.launcher(),
+                       kernel<paged_split<T, queries, keys, d>>.launcher());
     });
   });
+  if (s.parts == 1)
+    return tessera::reshape(whole(empty<T>(s.result_dims(), where), groups, k_pages.view(where), v_pages.view(where),
+                                  table.view(where), lengths.view(where), factor, kNoScales, where),
+                            q.dims(where), where);
+  auto partial = split(empty<f32>(s.parts_dims(), where), empty<f32>(s.sums_dims(), where), groups, k_pages.view(where),
+                       v_pages.view(where), table.view(where), lengths.view(where), factor, kNoScales, where);
+  return tessera::reshape(combine_splits<T>(std::move(partial), s, where), q.dims(where), where);
 }
 
 }  // namespace tessera::kernels

@@ -58,13 +58,12 @@ Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 1>>> quantize_rows(const X& x,
                 "f8e4m3, f8e5m2 or i8");
   static_assert(X::rank == 2, "quantize_rows takes a matrix of rows");
   expect_shape(x.dim(1, where) <= kLongestTile, "quantize_rows", "x", x, "a row has at most 16384 elements", where);
-  using Result = Op<std::tuple<Tensor<Q, 2>, Tensor<f32, 1>>>;
   if (x.dim(1, where) == 0)
     return all(empty<Q>(x.dims(where), where), ones<f32>(Dims<1>(x.dim(0, where), where), where));
-  return with_extent<kShortestTile, kLongestTile>(x.dim(1, where), [&](auto n) -> Result {
-    return kernel<quantize_row<Q, element_of<X>, n>>(
-        empty<Q>(x.dims(where), where), empty<f32>(Dims<1>(x.dim(0, where), where), where), x.view(where), where);
-  });
+  const auto launch = with_extent<kShortestTile, kLongestTile>(
+      x.dim(1, where), [](auto n) { return kernel<quantize_row<Q, element_of<X>, n>>.launcher(); });
+  return launch(empty<Q>(x.dims(where), where), empty<f32>(Dims<1>(x.dim(0, where), where), where), x.view(where),
+                where);
 }
 /// q [rows, n] times scale [rows], as U. Throws ShapeError if the rows do not agree.
 template <Element U, Operand Q, Operand S>

@@ -70,11 +70,11 @@ auto rows_reduced(const X& x, RowParts parts, SourceLocation where) {
   const RowSplit split = chosen_split(F::name, rows, parts, reducing(sizeof(T)), where);
   const auto run = [&]() -> Op<Tensor<R, 1>> {
     if (split.parts > 1) return reduced_in_parts<F>(split, rows, where);
-    return with_extent<kShortestTile, kLongestTile>(n, [&](auto c) {
+    const auto launch = with_extent<kShortestTile, kLongestTile>(n, [](auto c) {
       constexpr int B = c >= 2048 ? 1 : 2048 / c;  // short rows share a block: 2048 elements in flight
-      return kernel<reduce_rows<F, T, R, B, c>>(empty<R>(Dims<1>(rows.dim(0), where), where), rows,
-                                                static_cast<across_of<F, T>>(n), where);
+      return kernel<reduce_rows<F, T, R, B, c>>.launcher();
     });
+    return launch(empty<R>(Dims<1>(rows.dim(0), where), where), rows, static_cast<across_of<F, T>>(n), where);
   };
   return as_rows_of(run(), x, where);
 }

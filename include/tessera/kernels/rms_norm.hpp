@@ -123,17 +123,16 @@ Op<Tensor<element_of<X>, X::rank>> rms_norm(const X& x, const W& weight, float e
     if (split.parts > 1) return rms_norm_in_parts<T, E>(split, rows, weight.view(where), eps, where);
     auto y = empty<T>(rows.dims(where), where);
     if (const int chunk = odd_row_chunk<kOddRowsInParts>(rows)) {
-      return with_odd_row_chunk<kOddRowsInParts>(chunk, [&](auto n) {
-        const FlatRows<T> flat(rows, n, where);
-        return kernel<rms_norm_odd_row<T, E, n>>(std::move(y), rows, flat.whole, flat.rest, weight.view(where), eps,
-                                                 where);
-      });
+      const auto launch = with_odd_row_chunk<kOddRowsInParts>(
+          chunk, [](auto n) { return kernel<rms_norm_odd_row<T, E, n>>.launcher(); });
+      const FlatRows<T> flat(rows, chunk, where);
+      return launch(std::move(y), rows, flat.whole, flat.rest, weight.view(where), eps, where);
     }
     if (rows.dim(1) > kLongestTile)
       return kernel<rms_norm_long_row<T, E, kRowChunk>>(std::move(y), rows, weight.view(where), eps, where);
-    return with_extent<kShortestTile, kLongestTile>(rows.dim(1), [&](auto n) {
-      return kernel<rms_norm_row<T, E, n>>(std::move(y), rows, weight.view(where), eps, where);
-    });
+    const auto launch = with_extent<kShortestTile, kLongestTile>(
+        rows.dim(1), [](auto n) { return kernel<rms_norm_row<T, E, n>>.launcher(); });
+    return launch(std::move(y), rows, weight.view(where), eps, where);
   };
   return as_rank_of(run(), x, where);
 }
@@ -146,10 +145,9 @@ Op<std::tuple<Tensor<T, 2>, Tensor<T, 2>>> add_rms_norm(const X& x, TESSERA_ARG_
                where);
   expect_shape(x.dim(1, where) <= kLongestTile, "add_rms_norm", "x", x, "a row has at most 16384 elements", where);
   expect_dim("add_rms_norm", "weight", weight, 0, x.dim(1, where), where);
-  return with_extent<kShortestTile, kLongestTile>(x.dim(1, where), [&](auto n) {
-    return kernel<add_rms_norm_row<T, element_of<W>, n>>(empty<T>(x.dims(where), where), std::move(residual),
-                                                         x.view(where), weight.view(where), eps, where);
-  });
+  const auto launch = with_extent<kShortestTile, kLongestTile>(
+      x.dim(1, where), [](auto n) { return kernel<add_rms_norm_row<T, element_of<W>, n>>.launcher(); });
+  return launch(empty<T>(x.dims(where), where), std::move(residual), x.view(where), weight.view(where), eps, where);
 }
 
 }  // namespace tessera::kernels

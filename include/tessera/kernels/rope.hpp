@@ -49,11 +49,10 @@ Op<Tensor<T, 3>> rope(TESSERA_ARG_LIVE Tensor<T, 3>&& x, const P& positions, con
   if (!(options.base > 0 && std::isfinite(options.base)))
     throw ShapeError("kernels::rope: base must be positive and finite", where);
   const float log2_base = std::log2(options.base);
-  return with_constant<2>(options.interleaved, [&](auto interleaved) {
-    return with_extent<16, 256>(d, [&](auto n) {
-      return kernel<rotate_pairs<interleaved != 0, T, n>>(std::move(x), positions.view(where), log2_base, where);
-    });
+  const auto launch = with_constant<2>(options.interleaved, [&](auto interleaved) {
+    return with_extent<16, 256>(d, [&](auto n) { return kernel<rotate_pairs<interleaved != 0, T, n>>.launcher(); });
   });
+  return launch(std::move(x), positions.view(where), log2_base, where);
 }
 
 }  // namespace tessera::kernels

@@ -142,17 +142,16 @@ auto softmax_of(const X& x, RowParts parts, SourceLocation where) {
   const auto run = [&]() -> Op<Tensor<T, 2>> {
     if (split.parts > 1) return softmax_in_parts<Log>(split, rows, where);
     if (const int chunk = odd_row_chunk<kOddRowsInParts>(rows)) {
-      return with_odd_row_chunk<kOddRowsInParts>(chunk, [&](auto n) {
-        const FlatRows<T> flat(rows, n, where);
-        return kernel<softmax_odd_row<Log, T, n>>(empty<T>(rows.dims(where), where), rows, flat.whole, flat.rest,
-                                                  where);
-      });
+      const auto launch = with_odd_row_chunk<kOddRowsInParts>(
+          chunk, [](auto n) { return kernel<softmax_odd_row<Log, T, n>>.launcher(); });
+      const FlatRows<T> flat(rows, chunk, where);
+      return launch(empty<T>(rows.dims(where), where), rows, flat.whole, flat.rest, where);
     }
     if (rows.dim(1) > kLongestTile)
       return kernel<softmax_long_row<Log, T, kRowChunk>>(empty<T>(rows.dims(where), where), rows, where);
-    return with_extent<kShortestTile, kLongestTile>(rows.dim(1), [&](auto n) {
-      return kernel<softmax_row<Log, T, n>>(empty<T>(rows.dims(where), where), rows, where);
-    });
+    const auto launch = with_extent<kShortestTile, kLongestTile>(
+        rows.dim(1), [](auto n) { return kernel<softmax_row<Log, T, n>>.launcher(); });
+    return launch(empty<T>(rows.dims(where), where), rows, where);
   };
   return as_rank_of(run(), x, where);
 }

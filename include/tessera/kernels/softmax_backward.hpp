@@ -59,8 +59,9 @@ auto softmax_backward_of(const char* name, const G& dy, const Y& y, SourceLocati
     auto dx = empty<T>(rows.dims(where), where);
     if (rows.dim(1) > kLongestGradientTile)
       return kernel<softmax_backward_long_row<Log, T, kRowChunk>>(std::move(dx), g, rows, where);
-    return with_extent<kShortestTile, kLongestGradientTile>(
-        rows.dim(1), [&](auto n) { return kernel<softmax_backward_row<Log, T, n>>(std::move(dx), g, rows, where); });
+    const auto launch = with_extent<kShortestTile, kLongestGradientTile>(
+        rows.dim(1), [](auto n) { return kernel<softmax_backward_row<Log, T, n>>.launcher(); });
+    return launch(std::move(dx), g, rows, where);
   };
   return as_rank_of(run(), y, where);
 }

@@ -51,24 +51,26 @@ Op<std::tuple<Tensor<element_of<X>, 2>, Tensor<i32, 2>>> top_k(const X& x, std::
   const std::int64_t n = x.dim(1, where), rows = x.dim(0, where), chunks = ceil_div(n, std::int64_t{kChunk});
   expect_shape(k >= 1 && k <= 64 && k <= n, "top_k", "x", x, "k is 1 to 64 and at most the length of a row", where);
   expect_shape(chunks * k <= kLongestTile, "top_k", "x", x, "a row has at most 8192 * 16384 / k elements", where);
-  using Result = Op<std::tuple<Tensor<T, 2>, Tensor<i32, 2>>>;
-  return with_extent<8, 64>(k, [&](auto slots) -> Result {
-    constexpr int K = slots;
-    const Dims<2> dims({rows, k}, where);
-    if (n <= kLongestTile)
-      return with_extent<256, kLongestTile>(n, [&](auto width) {
-        return kernel<top_k_row<T, K, width>>(empty<T>(dims, where), empty<i32>(dims, where), x.view(where), where);
-      });
-    const Dims<3> parts({rows, chunks, k}, where);
-    return kernel<top_k_chunk<T, K, kChunk>>(empty<T>(parts, where), empty<i32>(parts, where), x.view(where), where)
-        .then([dims, chunks, where](std::tuple<Tensor<T, 3>, Tensor<i32, 3>> made) {
-          const Dims<2> candidates({dims[0], chunks * dims[1]}, where);
-          return kernel<top_k_merge<T, K, kLongestTile>>(
-              empty<T>(dims, where), empty<i32>(dims, where),
-              tessera::reshape(std::get<0>(made).view(where), candidates, where),
-              tessera::reshape(std::get<1>(made).view(where), candidates, where), where);
-        });
+  const Dims<2> dims({rows, k}, where);
+  if (n <= kLongestTile) {
+    const auto launch = with_extent<8, 64>(k, [&](auto slots) {
+      return with_extent<256, kLongestTile>(n,
+                                            [&](auto width) { return kernel<top_k_row<T, slots, width>>.launcher(); });
+    });
+    return launch(empty<T>(dims, where), empty<i32>(dims, where), x.view(where), where);
+  }
+  const auto [chunk, merge] = with_extent<8, 64>(k, [&](auto slots) {
+    return std::pair(kernel<top_k_chunk<T, slots, kChunk>>.launcher(),
+                     kernel<top_k_merge<T, slots, kLongestTile>>.launcher());
   });
+  const Dims<3> parts({rows, chunks, k}, where);
+  return chunk(empty<T>(parts, where), empty<i32>(parts, where), x.view(where), where)
+      .then([dims, chunks, where, merge = merge](std::tuple<Tensor<T, 3>, Tensor<i32, 3>> made) {
+        const Dims<2> candidates({dims[0], chunks * dims[1]}, where);
+        return merge(empty<T>(dims, where), empty<i32>(dims, where),
+                     tessera::reshape(std::get<0>(made).view(where), candidates, where),
+                     tessera::reshape(std::get<1>(made).view(where), candidates, where), where);
+      });
 }
 
 }  // namespace tessera::kernels

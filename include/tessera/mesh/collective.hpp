@@ -278,30 +278,30 @@ inline constexpr bool adds = (element_class<T> == ElementClass::Float && sizeof(
 template <Element T, int R>
 Op<Replicated<T, R>> all_reduce(Partial<T, R>&& p, SourceLocation where = SourceLocation::current()) {
   static_assert(detail::adds<T>, "all_reduce adds f64, f32, f16, bf16 and integers: cast the summands first");
-  return Op<Replicated<T, R>>(std::make_unique<detail::AllReduceNode<T, R>>(p, where));
+  return Op<Replicated<T, R>>(new detail::AllReduceNode<T, R>(p, where));
 }
 /// Adds the ranks' summands as all_reduce() does; each rank owns its share of the sums along the axis. ShapeError
 /// unless the extent is a multiple of the number of ranks.
 template <int A, Element T, int R>
 Op<Sharded<T, R, A>> reduce_scatter(Partial<T, R>&& p, Axis<A>, SourceLocation where = SourceLocation::current()) {
   static_assert(detail::adds<T>, "reduce_scatter adds f64, f32, f16, bf16 and integers: cast the summands first");
-  return Op<Sharded<T, R, A>>(std::make_unique<detail::ReduceScatterNode<T, R, A>>(p, where));
+  return Op<Sharded<T, R, A>>(new detail::ReduceScatterNode<T, R, A>(p, where));
 }
 /// The whole tensor on every rank.
 template <Element T, int R, int A>
 Op<Replicated<T, R>> all_gather(const Sharded<T, R, A>& s, SourceLocation where = SourceLocation::current()) {
-  return Op<Replicated<T, R>>(std::make_unique<detail::AllGatherNode<T, R, A>>(s, where));
+  return Op<Replicated<T, R>>(new detail::AllGatherNode<T, R, A>(s, where));
 }
 template <Element T, int R, int A>
 Op<Replicated<T, R>> all_gather(Sharded<T, R, A>&& s, SourceLocation where = SourceLocation::current()) {
-  return Op<Replicated<T, R>>(std::make_unique<detail::AllGatherNode<T, R, A>>(std::move(s), where));
+  return Op<Replicated<T, R>>(new detail::AllGatherNode<T, R, A>(std::move(s), where));
 }
 /// The elements of rank `root` on every rank. Every member passes a tensor of the same extents; only the one of the
 /// member with the rank is read.
 template <Element T, int R>
 Op<Replicated<T, R>> broadcast(const View<T, R>& x, int root, const Mesh& mesh,
                                SourceLocation where = SourceLocation::current()) {
-  return Op<Replicated<T, R>>(std::make_unique<detail::BroadcastNode<T, R>>(x, root, mesh, where));
+  return Op<Replicated<T, R>>(new detail::BroadcastNode<T, R>(x, root, mesh, where));
 }
 template <Element T, int R>
 Op<Replicated<T, R>> broadcast(const Tensor<T, R>& x, int root, const Mesh& mesh,
@@ -310,7 +310,7 @@ Op<Replicated<T, R>> broadcast(const Tensor<T, R>& x, int root, const Mesh& mesh
 }
 /// Ends when all ranks have come to it.
 inline Op<void> barrier(const Mesh& mesh, SourceLocation where = SourceLocation::current()) {
-  return Op<void>(std::make_unique<detail::BarrierNode>(mesh, where));
+  return Op<void>(new detail::BarrierNode(mesh, where));
 }
 
 // What does not compile, with the reason.

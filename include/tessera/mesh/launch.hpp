@@ -290,7 +290,7 @@ struct LaunchOver {
   static auto make_op(const Mesh& mesh, std::vector<Op<RankResult>>&& each, std::tuple<H...>&& results,
                       SourceLocation where) {
     using Node = MeshLaunchNode<RankResult, H...>;
-    return Op<typename Node::Result>(std::make_unique<Node>(mesh, std::move(each), std::move(results), where));
+    return Op<typename Node::Result>(new Node(mesh, std::move(each), std::move(results), where));
   }
 
   template <class... Argument>

@@ -277,7 +277,7 @@ class EachRankNode final : public OpNode<P> {
 };
 template <class P>
 Op<P> each_rank(const Mesh& mesh, std::vector<Op<Tensor<typename P::element, P::rank>>>&& each, SourceLocation where) {
-  return Op<P>(std::make_unique<EachRankNode<P>>(mesh, std::move(each), where));
+  return Op<P>(new EachRankNode<P>(mesh, std::move(each), where));
 }
 
 template <Element T, int R, int A>
@@ -291,7 +291,7 @@ Dims<R> part_of_dims(const Dims<R>& dims, const Mesh& mesh, const char* what, So
 
 template <class P, Element T, int R>
 Op<P> make_placed(const Mesh& mesh, const Dims<R>& part, const Recipe& made) {
-  return Op<P>(std::make_unique<MakePlacedNode<P>>(mesh, part, made));
+  return Op<P>(new MakePlacedNode<P>(mesh, part, made));
 }
 
 /// rounded<U>() of each local rank's part.
@@ -428,7 +428,7 @@ Op<Tensor<T, R>> Replicated<T, R>::local(int rank_number, SourceLocation where) 
   Shared<T, R> mine = std::move(this->parts_[index]);
   this->parts_.clear(), this->mesh_.clear();
   if (auto own = try_unshare(std::move(mine), where))
-    return Op<Tensor<T, R>>(std::make_unique<detail::HeldNode<T, R>>(std::move(*own)));
+    return Op<Tensor<T, R>>(new detail::HeldNode<T, R>(std::move(*own)));
   return clone(mine, where);
 }
 

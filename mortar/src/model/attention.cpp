@@ -64,24 +64,29 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<C, 4>& k
         return f(group, d, std::integral_constant<int, 0>());
     });
   };
-  return with_tile([&](auto group, auto d, auto ordered) {
-    constexpr std::int64_t kManyBlocks = 4;  // for each SM: three at a time hide each other's beginnings and ends
-    constexpr Hints four = {.occupancy = 4}, three = {.occupancy = 3}, none;
-    if (s.parts == 1) {
-      constexpr auto& whole = kernel<kernels::paged_whole<bf16, group, kPage, d, C, ordered != 0>>;
-      const bool many =
-          !kernels::has_scales<C> && s.batch * s.kv_heads >= kManyBlocks * kernels::target_of(q.device()).num_sms;
-      return reshape(whole.hints(converts ? four
-                                 : many   ? three
-                                          : none)(empty<bf16>(s.result_dims()), groups, keys, values, of.table,
-                                                of.lengths, scale, scales),
-                     q.dims());
-    }
-    constexpr auto& split = kernel<kernels::paged_split<bf16, group, kPage, d, C, ordered != 0>>;
-    auto partial = split.hints(converts ? four : none)(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups,
-                                                       keys, values, of.table, of.lengths, scale, scales);
-    return reshape(kernels::combine_splits<bf16, d>(std::move(partial), s, SourceLocation::current()), q.dims());
-  });
+  constexpr std::int64_t kManyBlocks = 4;  // for each SM: three at a time hide each other's beginnings and ends
+  constexpr Hints four = {.occupancy = 4}, three = {.occupancy = 3}, none;
+  if (s.parts == 1) {
+    const bool many =
+        !kernels::has_scales<C> && s.batch * s.kv_heads >= kManyBlocks * kernels::target_of(q.device()).num_sms;
+    const Hints hints = converts ? four : many ? three : none;
+    const auto launch = with_tile([&](auto group, auto d, auto ordered) {
+      return kernel<kernels::paged_whole<bf16, group, kPage, d, C, ordered != 0>>.hints(hints).launcher();
+    });
+    return reshape(launch(empty<bf16>(s.result_dims()), groups, keys, values, of.table, of.lengths, scale, scales),
+                   q.dims());
+  }
+  const auto
+      launch =
+          with_tile(
+              [&](auto group, auto d, auto ordered) {
+                return kernel<kernels::paged_split<bf16, group, kPage, d, C, ordered != 0>>
+        .hints(converts ? four : none)
+        .launcher();
+              });
+  auto partial = launch(empty<f32>(s.parts_dims()), empty<f32>(s.sums_dims()), groups, keys, values, of.table,
+                        of.lengths, scale, scales);
+  return reshape(kernels::combine_splits<bf16>(std::move(partial), s, SourceLocation::current()), q.dims());
 }
 
 constexpr int kFew = 16;         ///< tokens of a tile that is rotated

@@ -173,9 +173,9 @@ struct Case {
       auto partial = kernel<kernels::paged_split<bf16, kQueries, kPage, kDepth, C, Ordered>>(
           full<f32>(s.parts_dims(), 777.0f), full<f32>(s.sums_dims(), 777.0f), groups, keys, values, table, lengths,
           kScale, scales<C>());
-      return on_host(reshape(kernels::combine_splits<bf16, kDepth>(std::move(partial), s, SourceLocation::current()),
-                             this->queries())
-                         .sync());
+      return on_host(
+          reshape(kernels::combine_splits<bf16>(std::move(partial), s, SourceLocation::current()), this->queries())
+              .sync());
     });
   }
   /// The arithmetic of prompts for one token of each sequence.

@@ -5,11 +5,13 @@
 
 namespace generality {
 
-/// A row of the table: a case at its sizes for a GPU and at small ones. Small sizes are separated by semicolons: the
-/// first have the divisibility of the full sizes, so that the same specialization is compiled; the others are not
-/// divisible.
+/// A row of the table: a case at its sizes for a GPU and at small ones, separated by semicolons. The first full sizes
+/// are the regular ones; the others are two more shapes of comparable work, of which extents are not multiples of
+/// tiles. The first small sizes have the divisibility of the first full ones, so that the same specialization is
+/// compiled; the others are not divisible.
 struct Entry {
   const char* name;
+  const char* family;  ///< what the kernel does, in one word: whole families are left out where choices are validated
   const char* full;
   const char* small;
   Plan (*plan)(const Args&);
@@ -17,8 +19,8 @@ struct Entry {
 };
 
 template <Plan (*P)(const Args&)>
-constexpr Entry entry(const char* name, const char* full, const char* small) {
-  return {name, full, small, P, [](const Args& args) { return P(args).ready(args).prepared; }};
+constexpr Entry entry(const char* name, const char* family, const char* full, const char* small) {
+  return {name, family, full, small, P, [](const Args& args) { return P(args).ready(args).prepared; }};
 }
 
 std::vector<Entry> product_entries();

@@ -73,9 +73,13 @@ Plan max_pool_1d_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> pool_entries() {
-  return {entry<max_pool_plan>("max_pool", "images=256 n=512", "images=2 n=128; images=2 n=50"),
-          entry<average_pool_plan>("average_pool", "images=256 n=512", "images=2 n=128; images=2 n=50"),
-          entry<max_pool_1d_plan>("max_pool_1d", "rows=4096 length=20000", "rows=3 length=5000; rows=2 length=302")};
+  return {entry<max_pool_plan>("max_pool", "pools", "images=256 n=512; images=300 n=401; images=2000 n=101",
+                               "images=2 n=128; images=2 n=50"),
+          entry<average_pool_plan>("average_pool", "pools", "images=256 n=512; images=300 n=401; images=2000 n=101",
+                                   "images=2 n=128; images=2 n=50"),
+          entry<max_pool_1d_plan>("max_pool_1d", "pools",
+                                  "rows=4096 length=20000; rows=10001 length=7001; rows=333 length=150001",
+                                  "rows=3 length=5000; rows=2 length=302")};
 }
 
 }  // namespace generality

@@ -75,10 +75,15 @@ Plan recurrence_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> time_entries() {
-  return {entry<moving_average_plan>("moving_average", "batch=16 length=1024 channels=4096",
-                                     "batch=2 length=16 channels=256; batch=2 length=20 channels=200"),
-          entry<recurrence_plan>("recurrence", "batch=16 length=1024 channels=4096",
-                                 "batch=2 length=16 channels=256; batch=2 length=20 channels=200")};
+  return {
+      entry<moving_average_plan>(
+          "moving_average", "recurrences",
+          "batch=16 length=1024 channels=4096; batch=20 length=777 channels=3001; batch=77 length=1001 channels=555",
+          "batch=2 length=16 channels=256; batch=2 length=20 channels=200"),
+      entry<recurrence_plan>(
+          "recurrence", "recurrences",
+          "batch=16 length=1024 channels=4096; batch=20 length=777 channels=3001; batch=77 length=1001 channels=555",
+          "batch=2 length=16 channels=256; batch=2 length=20 channels=200")};
 }
 
 }  // namespace generality

@@ -65,8 +65,9 @@ Plan huber_gradient_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> training_entries() {
-  return {entry<adam_step_plan>("adam_step", "n=20000000", "n=7936; n=5001"),
-          entry<huber_gradient_plan>("huber_gradient", "n=100000000", "n=7936; n=5001")};
+  return {entry<adam_step_plan>("adam_step", "optimizers", "n=20000000; n=15000001; n=3000003", "n=7936; n=5001"),
+          entry<huber_gradient_plan>("huber_gradient", "gradients", "n=100000000; n=80000003; n=9000001",
+                                     "n=7936; n=5001")};
 }
 
 }  // namespace generality

@@ -51,5 +51,21 @@ std::vector<Entry> transformer_entries();
 std::vector<Entry> vision_entries();
 std::vector<Entry> dataset_entries();
 std::vector<Entry> physics_entries();
+std::vector<Entry> unpacked_entries();
+std::vector<Entry> first_axis_entries();
+std::vector<Entry> draw_entries();
+std::vector<Entry> axis_scan_entries();
+std::vector<Entry> ragged_entries();
+std::vector<Entry> system_entries();
+std::vector<Entry> filter_entries();
+std::vector<Entry> stride_entries();
+std::vector<Entry> operand_entries();
+std::vector<Entry> uneven_entries();
+std::vector<Entry> two_pass_entries();
+std::vector<Entry> wide_attention_entries();
+std::vector<Entry> attention_gradient_entries();
+std::vector<Entry> transcendental_entries();
+std::vector<Entry> library_layer_entries();
+std::vector<Entry> library_gradient_entries();
 
 }  // namespace generality

@@ -25,12 +25,14 @@ namespace {
 std::vector<Entry> all_entries() {
   std::vector<Entry> all;
   for (auto some :
-       {product_entries,     library_product_entries, attention_entries,    vector_entries, row_entries,
-        library_row_entries, row_loss_entries,        row_gradient_entries, column_entries, elementwise_entries,
-        activation_entries,  number_entries,          training_entries,     move_entries,   lookup_entries,
-        image_entries,       window_entries,          pool_entries,         shared_entries, time_entries,
-        science_entries,     signal_entries,          network_entries,      table_entries,  transformer_entries,
-        vision_entries,      dataset_entries,         physics_entries}) {
+       {product_entries,     library_product_entries, attention_entries,    vector_entries,   row_entries,
+        library_row_entries, row_loss_entries,        row_gradient_entries, column_entries,   elementwise_entries,
+        activation_entries,  number_entries,          training_entries,     move_entries,     lookup_entries,
+        image_entries,       window_entries,          pool_entries,         shared_entries,   time_entries,
+        science_entries,     signal_entries,          network_entries,      table_entries,    transformer_entries,
+        vision_entries,      dataset_entries,         physics_entries,      unpacked_entries, first_axis_entries,
+        draw_entries,        axis_scan_entries,       ragged_entries,       system_entries,   filter_entries,
+        stride_entries}) {
     const auto entries = some();
     all.insert(all.end(), entries.begin(), entries.end());
   }

@@ -117,8 +117,9 @@ Plan cross_entropy_gradient_plan(const Args& args) {
     const Size i = at / p.columns, j = at % p.columns;
     return d(i) * (std::exp(x.at(at) - lse(i)) - (targets(i) == static_cast<double>(j) ? 1 : 0));
   };
+  // One element of each row is much larger than the others: its rounding counts.
   return plan(
-      p.cost<bf16>(2), outputs(by_offset<bf16>(wanted, p.rows, p.columns)), inputs(d, x, targets, lse),
+      p.cost<bf16>(2), outputs(by_offset<bf16>(wanted, p.rows, p.columns).within(1e-2)), inputs(d, x, targets, lse),
       [](const Stream& on, auto& dx, const auto&... in) { dx = kernels::cross_entropy_backward(in...).on(on); });
 }
 

@@ -407,7 +407,7 @@ std::vector<Entry> table_entries() {
       entry<mean_of_all_plan>("mean_of_all", "reductions", "n=200000000; n=150000001; n=20000003", "n=16896; n=5001"),
       entry<histogram_2d_plan>("histogram_2d", "scatters", "n=50000000; n=40000003; n=5000001", "n=16000; n=5001"),
       entry<long_prefix_sum_plan>("long_prefix_sum", "scans",
-                                  "rows=800 columns=100000; rows=3001 columns=20011; rows=77 columns=500009",
+                                  "rows=800 columns=100000; rows=3001 columns=20011; rows=777 columns=50009",
                                   "rows=2 columns=10016; rows=3 columns=3333")};
 }
 

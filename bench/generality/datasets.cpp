@@ -333,14 +333,14 @@ Plan chosen_revenue_plan(const Args& args) {
 
 std::vector<Entry> dataset_entries() {
   return {
-      entry<group_maximum_plan>("group_maximum", "scatters", "n=60000000; n=40000003; n=5000011", "n=32064; n=15001"),
+      entry<group_maximum_plan>("group_maximum", "scatters", "n=60000000; n=40000003; n=20000003", "n=32064; n=15001"),
       entry<join_by_key_plan>("join_by_key", "gathers",
                               "rows=5000000 n=30000000; rows=300007 n=20000001; rows=40000003 n=5000003",
                               "rows=1088 n=4160; rows=333 n=1001"),
-      entry<delta_decode_plan>("delta_decode", "scans", "blocks=800000; blocks=500001; blocks=77777",
+      entry<delta_decode_plan>("delta_decode", "scans", "blocks=800000; blocks=500001; blocks=233333",
                                "blocks=48; blocks=33"),
-      entry<parse_dates_plan>("parse_dates", "strings", "n=20000000; n=15000001; n=2000003", "n=4160; n=1001"),
-      entry<base64_plan>("base64", "strings", "n=40000000; n=30000001; n=3000007", "n=4160; n=1001"),
+      entry<parse_dates_plan>("parse_dates", "strings", "n=20000000; n=15000001; n=7000003", "n=4160; n=1001"),
+      entry<base64_plan>("base64", "strings", "n=40000000; n=30000001; n=11000003", "n=4160; n=1001"),
       entry<best_of_rows_plan>("best_of_rows", "sorting",
                                "rows=200000 columns=500; rows=300001 columns=333; rows=500007 columns=101",
                                "rows=32 columns=500; rows=33 columns=77"),

@@ -194,22 +194,22 @@ Plan weibull_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> draw_entries() {
-  return {
-      entry<exponential_noise_plan>("exponential_noise", "random", "n=134217728; n=100000007; n=9999991",
-                                    "n=8192; n=5001"),
-      entry<normal_noise_plan>("normal_noise", "random", "n=134217728; n=100000007; n=9999991", "n=8192; n=5001"),
-      entry<laplace_noise_plan>("laplace_noise", "random", "n=33554432; n=20000003; n=3000017", "n=8192; n=5001"),
-      entry<gumbel_choice_plan>("gumbel_choice", "random",
-                                "rows=32768 columns=4096; rows=60001 columns=1777; rows=9001 columns=3003",
-                                "rows=16 columns=4096; rows=5 columns=1001"),
-      entry<round_by_chance_plan>("round_by_chance", "random", "n=134217728; n=100000007; n=9999991", "n=8192; n=5001"),
-      entry<price_paths_plan>("price_paths", "random", "n=4194304; n=3000017; n=500009", "n=2048; n=1501"),
-      entry<drop_paths_plan>("drop_paths", "random",
-                             "rows=32768 columns=4096; rows=50001 columns=1777; rows=3001 columns=10009",
-                             "rows=16 columns=1024; rows=5 columns=1777"),
-      entry<weibull_plan>("weibull", "random",
-                          "rows=16384 columns=4096; rows=50001 columns=777; rows=333 columns=100003",
-                          "rows=16 columns=512; rows=5 columns=777")};
+  return {entry<exponential_noise_plan>("exponential_noise", "random", "n=134217728; n=100000007; n=9999991",
+                                        "n=8192; n=5001"),
+          entry<normal_noise_plan>("normal_noise", "random", "n=134217728; n=100000007; n=30000001", "n=8192; n=5001"),
+          entry<laplace_noise_plan>("laplace_noise", "random", "n=33554432; n=20000003; n=7000003", "n=8192; n=5001"),
+          entry<gumbel_choice_plan>("gumbel_choice", "random",
+                                    "rows=32768 columns=4096; rows=60001 columns=1777; rows=9001 columns=3003",
+                                    "rows=16 columns=4096; rows=5 columns=1001"),
+          entry<round_by_chance_plan>("round_by_chance", "random", "n=134217728; n=100000007; n=30000001",
+                                      "n=8192; n=5001"),
+          entry<price_paths_plan>("price_paths", "random", "n=8388608; n=5000011; n=1500007", "n=2048; n=1501"),
+          entry<drop_paths_plan>("drop_paths", "random",
+                                 "rows=32768 columns=4096; rows=50001 columns=1777; rows=3001 columns=10009",
+                                 "rows=16 columns=1024; rows=5 columns=1777"),
+          entry<weibull_plan>("weibull", "random",
+                              "rows=16384 columns=4096; rows=50001 columns=777; rows=333 columns=100003",
+                              "rows=16 columns=512; rows=5 columns=777")};
 }
 
 }  // namespace generality

@@ -188,7 +188,7 @@ std::vector<Entry> library_layer_entries() {
                                  "batch=1 length=128 from=64 to=64; batch=2 length=77 from=9 to=11"),
       entry<convolution_transposed_plan>(
           "library_transposed_filter", "convolutions",
-          "images=32 m=64 n=64 from=128 to=64; images=20 m=55 n=57 from=200 to=72; images=100 m=27 n=29 from=67 to=33",
+          "images=32 m=64 n=64 from=128 to=64; images=50 m=55 n=57 from=200 to=72; images=400 m=27 n=29 from=67 to=33",
           "images=1 m=8 n=16 from=64 to=64; images=2 m=5 n=13 from=9 to=11"),
       entry<attention_plan>("library_attention", "attention",
                             "batch=4 heads=16 kv_heads=4 length=2048; batch=7 heads=14 kv_heads=2 length=1501; "

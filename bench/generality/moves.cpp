@@ -125,7 +125,7 @@ std::vector<Entry> move_entries() {
           entry<upsample_plan>("upsample", "images",
                                "images=256 m=256 n=256; images=150 m=201 n=333; images=1000 m=53 n=77",
                                "images=2 m=16 n=64; images=2 m=11 n=21"),
-          entry<interleave_plan>("interleave", "moves", "n=67108864; n=50000001; n=6000003", "n=8192; n=5001")};
+          entry<interleave_plan>("interleave", "moves", "n=67108864; n=50000001; n=20000003", "n=8192; n=5001")};
 }
 
 }  // namespace generality

@@ -128,7 +128,7 @@ Plan transposed_matrix_vector_plan(const Args& args) {
 
 std::vector<Entry> operand_entries() {
   const char *large = "m=4096 n=4096 k=2048; m=3001 n=2504 k=1503; m=1001 n=9001 k=1100",
-             *precise = "m=2048 n=2048 k=1024; m=1501 n=1304 k=1003; m=3001 n=777 k=601",
+             *precise = "m=2048 n=2048 k=1024; m=1501 n=1304 k=1003; m=3001 n=777 k=1601",
              *small = "m=128 n=128 k=64; m=77 n=99 k=41";
   return {entry<product_plan<f32, f32, tf32, false, false, 128, 128, 32>>("tf32_product", "products", large, small),
           entry<product_plan<f32, f32, tf32, true, false, 128, 128, 32>>("tf32_product_tn", "products", large, small),

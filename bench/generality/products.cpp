@@ -391,9 +391,9 @@ std::vector<Entry> product_entries() {
       entry<gram_plan>("gram", "products", "n=4096 k=8192; n=3001 k=9001; n=1544 k=20008", "n=256 k=128; n=72 k=40"),
       entry<convolution_1x1_plan>("convolution_1x1", "convolutions",
                                   "batch=32 from=256 to=512 places=4096; batch=50 from=200 to=360 places=3136; "
-                                  "batch=200 from=67 to=133 places=777",
+                                  "batch=500 from=67 to=133 places=777",
                                   "batch=2 from=128 to=256 places=256; batch=2 from=40 to=24 places=72"),
-      entry<two_layers_plan>("two_layers", "products", "m=524288; m=400001; m=50003", "m=256; m=100"),
+      entry<two_layers_plan>("two_layers", "products", "m=524288; m=400001; m=200003", "m=256; m=100"),
       entry<distances_plan>("pairwise_distances", "distances", "m=16384 n=16384; m=5001 n=30003; m=50001 n=1777",
                             "m=256 n=256; m=100 n=70"),
       entry<nearest_centre_plan>("nearest_centre", "distances",

@@ -179,12 +179,12 @@ Plan window_partition_plan(const Args& args) {
 
 std::vector<Entry> stride_entries() {
   return {
-      entry<every_third_plan>("every_third", "moves", "n=33554432; n=30000001; n=3000017", "n=4096; n=1501"),
-      entry<split_channels_plan>("split_channels", "moves", "n=33554432; n=30000001; n=3000017", "n=4096; n=1501"),
-      entry<join_channels_plan>("join_channels", "moves", "n=67108864; n=50000017; n=5000011", "n=4096; n=1501"),
-      entry<complex_magnitude_plan>("complex_magnitude", "moves", "n=67108864; n=50000017; n=5000011",
+      entry<every_third_plan>("every_third", "moves", "n=33554432; n=30000001; n=7000003", "n=4096; n=1501"),
+      entry<split_channels_plan>("split_channels", "moves", "n=33554432; n=30000001; n=7000003", "n=4096; n=1501"),
+      entry<join_channels_plan>("join_channels", "moves", "n=67108864; n=50000017; n=10000019", "n=4096; n=1501"),
+      entry<complex_magnitude_plan>("complex_magnitude", "moves", "n=67108864; n=50000017; n=10000019",
                                     "n=4096; n=1501"),
-      entry<pair_means_plan>("pair_means", "moves", "n=134217728; n=100000007; n=9000011", "n=4096; n=1501"),
+      entry<pair_means_plan>("pair_means", "moves", "n=134217728; n=100000007; n=30000001", "n=4096; n=1501"),
       entry<last_axis_first_plan>("last_axis_first", "moves", "l=512 m=512 n=256; l=301 m=333 n=777; l=5001 m=77 n=133",
                                   "l=4 m=64 n=64; l=3 m=45 n=37"),
       entry<reversed_rows_plan>("reversed_rows", "moves",

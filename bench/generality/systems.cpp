@@ -408,13 +408,14 @@ Plan power_iteration_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> system_entries() {
-  const char *many = "systems=131072; systems=200003; systems=33333",
-             *few = "systems=32768; systems=50021; systems=7001";
+  const char *many = "systems=131072; systems=200003; systems=99991",
+             *few = "systems=32768; systems=50021; systems=20011";
   return {entry<cholesky_plan<f32, 4, 8>>("cholesky_8", "factorisations", many, "systems=16; systems=13"),
           entry<cholesky_plan<f64, 2, 16>>("cholesky_16", "factorisations", few, "systems=8; systems=5"),
           entry<cholesky_plan<f32, 1, 32>>("cholesky_32", "factorisations", few, "systems=8; systems=5"),
           entry<lu_factors_plan>("lu_factors", "factorisations", many, "systems=8; systems=5"),
-          entry<determinant_plan>("determinant", "factorisations", many, "systems=16; systems=13"),
+          entry<determinant_plan>("determinant", "factorisations", "systems=524288; systems=400009; systems=300007",
+                                  "systems=16; systems=13"),
           entry<solve_lower_plan>("solve_lower", "factorisations", few, "systems=8; systems=5"),
           entry<solve_upper_plan>("solve_upper", "factorisations", many, "systems=16; systems=13"),
           entry<inverse_plan<f64, 4, 8>>("inverse_8", "factorisations", many, "systems=16; systems=13"),

@@ -386,14 +386,15 @@ Plan long_prefix_sum_plan(const Args& args) {
 
 std::vector<Entry> table_entries() {
   return {
-      entry<group_sums_plan>("group_sums", "scatters", "n=67000000; n=50000003; n=6000001", "n=16064; n=5001"),
-      entry<masked_sum_plan>("masked_sum", "reductions", "n=100000000; n=80000003; n=9000001", "n=16128; n=5001"),
-      entry<first_maximum_plan>("first_maximum", "reductions", "n=100000000; n=80000003; n=9000001", "n=16128; n=5001"),
+      entry<group_sums_plan>("group_sums", "scatters", "n=67000000; n=50000003; n=20000003", "n=16064; n=5001"),
+      entry<masked_sum_plan>("masked_sum", "reductions", "n=100000000; n=80000003; n=30000001", "n=16128; n=5001"),
+      entry<first_maximum_plan>("first_maximum", "reductions", "n=100000000; n=80000003; n=30000001",
+                                "n=16128; n=5001"),
       entry<run_numbers_plan>("run_numbers", "scans",
                               "rows=25000 columns=3000; rows=50001 columns=1333; rows=15001 columns=2001",
                               "rows=4 columns=3000; rows=3 columns=777"),
       entry<civil_dates_plan>("civil_dates", "arithmetic", "n=100000000; n=80000003; n=9000001", "n=8448; n=5001"),
-      entry<bitonic_step_plan>("bitonic_step", "sorting", "n=67108864; n=50000003; n=6000001", "n=16384; n=5001"),
+      entry<bitonic_step_plan>("bitonic_step", "sorting", "n=67108864; n=50000003; n=20000003", "n=16384; n=5001"),
       entry<sort_rows_plan>("sort_rows", "sorting",
                             "rows=1000000 columns=60; rows=900001 columns=41; rows=300007 columns=57",
                             "rows=64 columns=60; rows=33 columns=17"),
@@ -403,9 +404,9 @@ std::vector<Entry> table_entries() {
       entry<hamming_distances_plan>("hamming_distances", "distances",
                                     "rows=2000000 bytes=96; rows=1500001 bytes=77; rows=3000001 bytes=41",
                                     "rows=64 bytes=96; rows=33 bytes=77"),
-      entry<upper_case_plan>("upper_case", "strings", "n=300000000; n=250000003; n=30000001", "n=16128; n=5001"),
+      entry<upper_case_plan>("upper_case", "strings", "n=300000000; n=250000003; n=100000001", "n=16128; n=5001"),
       entry<mean_of_all_plan>("mean_of_all", "reductions", "n=200000000; n=150000001; n=20000003", "n=16896; n=5001"),
-      entry<histogram_2d_plan>("histogram_2d", "scatters", "n=50000000; n=40000003; n=5000001", "n=16000; n=5001"),
+      entry<histogram_2d_plan>("histogram_2d", "scatters", "n=50000000; n=40000003; n=20000003", "n=16000; n=5001"),
       entry<long_prefix_sum_plan>("long_prefix_sum", "scans",
                                   "rows=800 columns=100000; rows=3001 columns=20011; rows=777 columns=50009",
                                   "rows=2 columns=10016; rows=3 columns=3333")};

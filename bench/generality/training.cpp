@@ -66,7 +66,7 @@ Plan huber_gradient_plan(const Args& args) {
 
 std::vector<Entry> training_entries() {
   return {entry<adam_step_plan>("adam_step", "optimizers", "n=20000000; n=15000001; n=3000003", "n=7936; n=5001"),
-          entry<huber_gradient_plan>("huber_gradient", "gradients", "n=100000000; n=80000003; n=9000001",
+          entry<huber_gradient_plan>("huber_gradient", "gradients", "n=100000000; n=80000003; n=29000001",
                                      "n=7936; n=5001")};
 }
 

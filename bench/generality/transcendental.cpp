@@ -218,7 +218,7 @@ Plan mercator_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> transcendental_entries() {
-  const char *one = "n=134217728; n=100000007; n=9999991", *several = "n=50331648; n=40000003; n=5000011",
+  const char *one = "n=134217728; n=100000007; n=30000001", *several = "n=50331648; n=40000003; n=5000011",
              *small = "n=8192; n=5001";
   return {entry<mish_plan>("mish", "transcendental", one, small),
           entry<exact_gelu_plan>("exact_gelu", "transcendental", one, small),
@@ -231,7 +231,7 @@ std::vector<Entry> transcendental_entries() {
                              "rows=4096 length=32768; rows=50001 length=1777; rows=333 length=100003",
                              "rows=4 length=2048; rows=3 length=1501"),
           entry<rotary_tables_plan>("rotary_tables", "transcendental",
-                                    "rows=524288 depth=128; rows=700001 depth=72; rows=100003 depth=67",
+                                    "rows=524288 depth=128; rows=700001 depth=72; rows=300007 depth=67",
                                     "rows=32 depth=64; rows=21 depth=48"),
           entry<mercator_plan>("mercator", "transcendental", several, small)};
 }

@@ -434,7 +434,7 @@ std::vector<Entry> transformer_entries() {
           "heads=2 kv_heads=1 length=128; heads=4 kv_heads=2 length=77"),
       entry<cross_attention_plan>("cross_attention", "attention",
                                   "batch=16 heads=16 queries=1000 keys=1500; batch=20 heads=12 queries=777 keys=1333; "
-                                  "batch=3 heads=20 queries=3001 keys=501",
+                                  "batch=10 heads=20 queries=3001 keys=501",
                                   "batch=2 heads=2 queries=40 keys=100; batch=3 heads=1 queries=77 keys=93"),
       entry<selective_scan_plan>(
           "selective_scan", "recurrences",

@@ -271,7 +271,7 @@ std::vector<Entry> uneven_entries() {
           entry<lengths_softmax_plan>("lengths_softmax", "uneven",
                                       "rows=16384 columns=8192; rows=30001 columns=3003; rows=9001 columns=10007",
                                       "rows=4 columns=2048; rows=3 columns=1777"),
-          entry<kepler_plan>("kepler", "uneven", "n=16777216; n=10000019; n=1500007", "n=4096; n=1501")};
+          entry<kepler_plan>("kepler", "uneven", "n=16777216; n=10000019; n=5000011", "n=4096; n=1501")};
 }
 
 }  // namespace generality

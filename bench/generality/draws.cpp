@@ -1,5 +1,6 @@
 // Random numbers with logarithms, for each element: exponential and normal noise, choices from logits, rounding by
 // chance, paths of prices.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 

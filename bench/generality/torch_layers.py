@@ -1,6 +1,7 @@
 """The cases of operands.cpp, uneven.cpp, two_passes.cpp, wide_attention.cpp, attention_gradients.cpp,
-transcendental.cpp, library_layers.cpp and library_gradients.cpp in PyTorch, as a program would write them: FUNCTIONS,
-WAYS, MAKERS, COMPILED and ROUNDED as in torch_functions.py, which reads them.
+transcendental.cpp, library_layers.cpp and library_gradients.cpp, and some of training.cpp, times.cpp and pools.cpp in
+PyTorch, as a program would write them: FUNCTIONS, WAYS, MAKERS, COMPILED and ROUNDED as in torch_functions.py, which
+reads them.
 """
 
 import functools
@@ -271,6 +272,38 @@ def mercator(latitude, longitude):
     return longitude / turn + 0.5, 0.5 - torch.log(torch.tan(turn / 8 + latitude / 2)) / turn
 
 
+# -- steps of training, recurrences, pools ---------------------------------------------------------------------------
+
+
+def lion_step(p, m, g):
+    sign = torch.sign(0.9 * m + 0.1 * g)
+    return (p - 0.01 * (sign + 0.1 * p)).to(BF16), torch.lerp(m, g.float(), 0.01)
+
+
+def rmsprop_step(p, v, g):
+    square = 0.99 * v + 0.01 * g * g
+    return p - 0.01 * g / (square.sqrt() + 1e-6), square
+
+
+def gated_recurrence(gates, x):
+    f = torch.sigmoid(gates.float())
+    return ops.recurrence(f, (1 - f) * torch.tanh(x.float())).to(BF16)
+
+
+def gated_scan(gates, x):
+    f = torch.sigmoid(gates.float())
+    return ops.scanned(f, (1 - f) * torch.tanh(x.float())).to(BF16)
+
+
+def level_and_trend(x):
+    level, trend, y = x[0], torch.zeros_like(x[0]), torch.empty_like(x)
+    for t in range(x.shape[0]):
+        before, level = level, 0.3 * x[t] + 0.7 * (level + trend)
+        trend = torch.lerp(trend, level - before, 0.1)
+        y[t] = level + trend
+    return y
+
+
 # -- the library's layers --------------------------------------------------------------------------------------------
 
 
@@ -333,6 +366,15 @@ FUNCTIONS = {
     "black_body": lambda l, t: 119.1 / (l**5 * torch.expm1(14.388 / (l * t))),
     "log_normal_density": log_normal_density,
     "mercator": mercator,
+    "lion_step": lion_step,
+    "rmsprop_step": rmsprop_step,
+    "factored_step": lambda p, g, r, c: p - 0.01 * g * torch.rsqrt(r[:, None] * c),
+    "average_of_weights": lambda average, weights: torch.lerp(average, weights.float(), 0.001),
+    "gated_recurrence": gated_recurrence,
+    "level_and_trend": level_and_trend,
+    "overlapping_max_pool": lambda x: F.max_pool2d(x[:, None], 3, 2, 1)[:, 0],
+    "plane_means": lambda x: x.mean(2, dtype=F32),
+    "square_lengths": lambda x: x.square().sum((2, 4)).sqrt(),
     "filter_3x3": filter_2d(1, 1, 1),
     "filter_7x7": filter_2d(2, 3, 1),
     "grouped_filter": filter_2d(1, 1, 8),
@@ -358,9 +400,12 @@ WAYS = {
     "latent_decode": {"matmul": latent_by_products, "scaled_dot_product_attention": latent_decode},
 }
 MAKERS = {"block_sparse_product": block_sparse_product, "chirps": chirps, "rotary_tables": rotary_tables}
-# Where torch.compile takes other ways, or none: lists whose lengths are data.
+# Where torch.compile takes other ways, or none: lists whose lengths are data, and loops over
+# the time.
 COMPILED = {
     "block_sparse_product": lambda case, device: {},
+    "gated_recurrence": lambda case, device: {"associative_scan": gated_scan},
+    "level_and_trend": lambda case, device: {},
     "distance_attention": lambda case, device: {"flex_attention": distance_flex, "mask": distance_attention},
 }
 ROUNDED = {

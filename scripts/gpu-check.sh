@@ -13,7 +13,7 @@
 #                   generality, tune (comma-separated). flight (bench/in_flight beside the driver's own API), torch
 #                   (examples/torch_op) and soak (tests/soak) run with --full or if named. Only if named: mortar
 #                   (bench/mortar/run.sh: the sizes of Qwen3 with random weights; 15 minutes), generality
-#                   (bench/generality compared with PyTorch, then by hints; 10 minutes and more)
+#                   (bench/generality compared with PyTorch, then by hints; 20 minutes and more)
 #   --soak N        the step soak takes N seconds (default: 600)
 #   --tune N        after the others, for about N seconds: `tessera tune` of the plan's shapes (docs/tuning.md). Its
 #                   report is tune.txt; its records are in h200.tune, where a second run with the same --out continues.

@@ -130,11 +130,15 @@ Plan rope_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> activation_entries() {
-  return {entry<gelu_plan>("gelu", "n=268435456", "n=8192; n=5000"),
-          entry<gelu_gradient_plan>("gelu_gradient", "n=134217728", "n=8192; n=5000"),
-          entry<swiglu_plan>("swiglu", "rows=16384 columns=8192", "rows=16 columns=2048; rows=5 columns=1500"),
-          entry<dropout_plan>("dropout", "n=134217728", "n=8192; n=5000"),
-          entry<rope_plan>("rope", "batch=4 length=4096 heads=32",
+  return {entry<gelu_plan>("gelu", "activations", "n=268435456; n=200000003; n=20000005", "n=8192; n=5000"),
+          entry<gelu_gradient_plan>("gelu_gradient", "activations", "n=134217728; n=100000007; n=29999999",
+                                    "n=8192; n=5000"),
+          entry<swiglu_plan>("swiglu", "activations",
+                             "rows=16384 columns=8192; rows=150000 columns=901; rows=3001 columns=13824",
+                             "rows=16 columns=2048; rows=5 columns=1500"),
+          entry<dropout_plan>("dropout", "random", "n=134217728; n=100000003; n=12345679", "n=8192; n=5000"),
+          entry<rope_plan>("rope", "activations",
+                           "batch=4 length=4096 heads=32; batch=3 length=3001 heads=20; batch=111 length=333 heads=9",
                            "batch=2 length=16 heads=32; batch=2 length=5 heads=32")};
 }
 

@@ -125,9 +125,13 @@ Plan decode_attention_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> attention_entries() {
-  return {entry<window_attention_plan>("window_attention", "heads=64 length=8192 window=1024",
-                                       "heads=2 length=256 window=128; heads=2 length=200 window=50"),
-          entry<decode_attention_plan>("decode_attention", "batch=32 heads=32 kv_heads=8 length=4000",
+  return {entry<window_attention_plan>(
+              "window_attention", "attention",
+              "heads=64 length=8192 window=1024; heads=48 length=5003 window=300; heads=7 length=15001 window=2000",
+              "heads=2 length=256 window=128; heads=2 length=200 window=50"),
+          entry<decode_attention_plan>("decode_attention", "attention",
+                                       "batch=32 heads=32 kv_heads=8 length=4000; batch=7 heads=40 kv_heads=8 "
+                                       "length=9001; batch=129 heads=14 kv_heads=2 length=1777",
                                        "batch=2 heads=4 kv_heads=2 length=96; batch=1 heads=2 kv_heads=1 length=77")};
 }
 

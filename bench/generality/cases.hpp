@@ -5,11 +5,13 @@
 
 namespace generality {
 
-/// A row of the table: a case at its sizes for a GPU and at small ones. Small sizes are separated by semicolons: the
-/// first have the divisibility of the full sizes, so that the same specialization is compiled; the others are not
-/// divisible.
+/// A row of the table: a case at its sizes for a GPU and at small ones, separated by semicolons. The first full sizes
+/// are the regular ones; the others are two more shapes of comparable work, of which extents are not multiples of
+/// tiles. The first small sizes have the divisibility of the first full ones, so that the same specialization is
+/// compiled; the others are not divisible.
 struct Entry {
   const char* name;
+  const char* family;  ///< what the kernel does, in one word: whole families are left out where choices are validated
   const char* full;
   const char* small;
   Plan (*plan)(const Args&);
@@ -17,8 +19,8 @@ struct Entry {
 };
 
 template <Plan (*P)(const Args&)>
-constexpr Entry entry(const char* name, const char* full, const char* small) {
-  return {name, full, small, P, [](const Args& args) { return P(args).ready(args).prepared; }};
+constexpr Entry entry(const char* name, const char* family, const char* full, const char* small) {
+  return {name, family, full, small, P, [](const Args& args) { return P(args).ready(args).prepared; }};
 }
 
 std::vector<Entry> product_entries();
@@ -49,5 +51,21 @@ std::vector<Entry> transformer_entries();
 std::vector<Entry> vision_entries();
 std::vector<Entry> dataset_entries();
 std::vector<Entry> physics_entries();
+std::vector<Entry> unpacked_entries();
+std::vector<Entry> first_axis_entries();
+std::vector<Entry> draw_entries();
+std::vector<Entry> axis_scan_entries();
+std::vector<Entry> ragged_entries();
+std::vector<Entry> system_entries();
+std::vector<Entry> filter_entries();
+std::vector<Entry> stride_entries();
+std::vector<Entry> operand_entries();
+std::vector<Entry> uneven_entries();
+std::vector<Entry> two_pass_entries();
+std::vector<Entry> wide_attention_entries();
+std::vector<Entry> attention_gradient_entries();
+std::vector<Entry> transcendental_entries();
+std::vector<Entry> library_layer_entries();
+std::vector<Entry> library_gradient_entries();
 
 }  // namespace generality

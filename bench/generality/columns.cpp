@@ -123,14 +123,19 @@ Plan channel_norm_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> column_entries() {
-  return {entry<column_argmin_plan>("column_argmin", "rows=16384 columns=16000",
-                                    "rows=128 columns=256; rows=99 columns=200"),
-          entry<column_variance_plan>("column_variance", "rows=16384 columns=16000",
-                                      "rows=128 columns=256; rows=99 columns=200"),
-          entry<softmax_columns_plan>("softmax_columns", "rows=1000 columns=65536",
-                                      "rows=1000 columns=16; rows=333 columns=13"),
-          entry<channel_norm_plan>("channel_norm", "images=32 channels=96 n=128",
-                                   "images=1 channels=96 n=64; images=2 channels=40 n=11")};
+  return {
+      entry<column_argmin_plan>("column_argmin", "columns",
+                                "rows=16384 columns=16000; rows=100001 columns=1500; rows=777 columns=100003",
+                                "rows=128 columns=256; rows=99 columns=200"),
+      entry<column_variance_plan>("column_variance", "columns",
+                                  "rows=16384 columns=16000; rows=100001 columns=1500; rows=777 columns=100003",
+                                  "rows=128 columns=256; rows=99 columns=200"),
+      entry<softmax_columns_plan>("softmax_columns", "columns",
+                                  "rows=1000 columns=65536; rows=777 columns=50001; rows=333 columns=100003",
+                                  "rows=1000 columns=16; rows=333 columns=13"),
+      entry<channel_norm_plan>("channel_norm", "norms",
+                               "images=32 channels=96 n=128; images=100 channels=80 n=97; images=9 channels=67 n=211",
+                               "images=1 channels=96 n=64; images=2 channels=40 n=11")};
 }
 
 }  // namespace generality

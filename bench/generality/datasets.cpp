@@ -333,18 +333,28 @@ Plan chosen_revenue_plan(const Args& args) {
 
 std::vector<Entry> dataset_entries() {
   return {
-      entry<group_maximum_plan>("group_maximum", "n=60000000", "n=32064; n=15001"),
-      entry<join_by_key_plan>("join_by_key", "rows=5000000 n=30000000", "rows=1088 n=4160; rows=333 n=1001"),
-      entry<delta_decode_plan>("delta_decode", "blocks=800000", "blocks=48; blocks=33"),
-      entry<parse_dates_plan>("parse_dates", "n=20000000", "n=4160; n=1001"),
-      entry<base64_plan>("base64", "n=40000000", "n=4160; n=1001"),
-      entry<best_of_rows_plan>("best_of_rows", "rows=200000 columns=500", "rows=32 columns=500; rows=33 columns=77"),
-      entry<edge_sums_plan>("edge_sums", "nodes=200000 edges=2000000", "nodes=40 edges=320; nodes=33 edges=333"),
-      entry<edge_softmax_plan>("edge_softmax", "nodes=1000000 edges=20000000",
+      entry<group_maximum_plan>("group_maximum", "scatters", "n=60000000; n=40000003; n=20000003", "n=32064; n=15001"),
+      entry<join_by_key_plan>("join_by_key", "gathers",
+                              "rows=5000000 n=30000000; rows=300007 n=20000001; rows=40000003 n=5000003",
+                              "rows=1088 n=4160; rows=333 n=1001"),
+      entry<delta_decode_plan>("delta_decode", "scans", "blocks=800000; blocks=500001; blocks=233333",
+                               "blocks=48; blocks=33"),
+      entry<parse_dates_plan>("parse_dates", "strings", "n=20000000; n=15000001; n=7000003", "n=4160; n=1001"),
+      entry<base64_plan>("base64", "strings", "n=40000000; n=30000001; n=11000003", "n=4160; n=1001"),
+      entry<best_of_rows_plan>("best_of_rows", "sorting",
+                               "rows=200000 columns=500; rows=300001 columns=333; rows=500007 columns=101",
+                               "rows=32 columns=500; rows=33 columns=77"),
+      entry<edge_sums_plan>("edge_sums", "graphs",
+                            "nodes=200000 edges=2000000; nodes=1000003 edges=1500001; nodes=20011 edges=800003",
+                            "nodes=40 edges=320; nodes=33 edges=333"),
+      entry<edge_softmax_plan>("edge_softmax", "graphs",
+                               "nodes=1000000 edges=20000000; nodes=100003 edges=15000001; nodes=3000001 edges=6000007",
                                "nodes=40 edges=4160; nodes=33 edges=1001"),
-      entry<dictionary_decode_plan>("dictionary_decode", "words=20000 n=50000000",
+      entry<dictionary_decode_plan>("dictionary_decode", "gathers",
+                                    "words=20000 n=50000000; words=999983 n=40000001; words=257 n=9000001",
                                     "words=1000 n=8320; words=77 n=1001"),
-      entry<chosen_revenue_plan>("chosen_revenue", "n=30000000", "n=16512; n=5001")};
+      entry<chosen_revenue_plan>("chosen_revenue", "reductions", "n=30000000; n=20000003; n=4000001",
+                                 "n=16512; n=5001")};
 }
 
 }  // namespace generality

@@ -116,14 +116,20 @@ Plan outer_product_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> elementwise_entries() {
-  return {entry<channel_bias_plan>("channel_bias", "batch=64 channels=512 n=4096",
-                                   "batch=2 channels=16 n=256; batch=2 channels=11 n=200"),
-          entry<batch_norm_plan>("batch_norm", "batch=32 channels=128 n=128",
+  return {entry<channel_bias_plan>(
+              "channel_bias", "elementwise",
+              "batch=64 channels=512 n=4096; batch=50 channels=300 n=3137; batch=3001 channels=77 n=197",
+              "batch=2 channels=16 n=256; batch=2 channels=11 n=200"),
+          entry<batch_norm_plan>("batch_norm", "elementwise",
+                                 "batch=32 channels=128 n=128; batch=50 channels=67 n=113; batch=300 channels=515 n=14",
                                  "batch=2 channels=8 n=128; batch=2 channels=3 n=70"),
-          entry<dequantise_plan>("dequantise", "rows=32768 columns=8192", "rows=32 columns=256; rows=21 columns=300"),
-          entry<one_hot_plan>("one_hot", "n=1048576", "n=64; n=45"),
-          entry<upper_triangle_plan>("upper_triangle", "n=16384", "n=128; n=150"),
-          entry<outer_product_plan>("outer_product", "m=16384 n=16384", "m=64 n=128; m=45 n=150")};
+          entry<dequantise_plan>("dequantise", "quantized",
+                                 "rows=32768 columns=8192; rows=100003 columns=1500; rows=1001 columns=50257",
+                                 "rows=32 columns=256; rows=21 columns=300"),
+          entry<one_hot_plan>("one_hot", "elementwise", "n=1048576; n=800003; n=300007", "n=64; n=45"),
+          entry<upper_triangle_plan>("upper_triangle", "elementwise", "n=16384; n=12001; n=5555", "n=128; n=150"),
+          entry<outer_product_plan>("outer_product", "elementwise", "m=16384 n=16384; m=100003 n=1501; m=333 n=300007",
+                                    "m=64 n=128; m=45 n=150")};
 }
 
 }  // namespace generality

@@ -1,11 +1,12 @@
 // Lists the cases, verifies all of them at small sizes on any device, or measures them on a GPU:
 //
-//   generality_bench --list [--small] [--only NAMES]            a line of JSON for each case: sizes, tensors, work
+//   generality_bench --list [--small] [--shapes] [--only NAMES]    a line of JSON for each case: sizes, tensors, work
 //   generality_bench --small [--first] [--only NAMES] [--dump FOLDER]    verifies every output on the default device
-//   generality_bench [--only NAMES] [--out FILE] [--ms N]       measures at full size; a line of JSON for each case
+//   generality_bench [--shapes] [--only NAMES] [--out FILE] [--ms N]     measures; a line of JSON for each case
 //   generality_bench --serve ..., run NAME key=value ...        as gpu_bench: tessera/measure/measure.hpp
 //
-// NAMES are separated by commas. --first leaves out the sizes that are not divisible: `tessera explain --
+// A case is listed and measured at the first of its sizes; with --shapes at all of them, a line each. NAMES are
+// separated by commas. --first leaves out the sizes that are not divisible: `tessera explain --
 // generality_bench --small --first` reports the specializations of the full sizes. --dump writes the inputs and outputs
 // of each case into a folder of its name, for peers.py --verify. The exit code is 1 if a result is wrong or a case does
 // not run.
@@ -23,13 +24,50 @@ namespace {
 
 std::vector<Entry> all_entries() {
   std::vector<Entry> all;
-  for (auto some :
-       {product_entries,     library_product_entries, attention_entries,    vector_entries, row_entries,
-        library_row_entries, row_loss_entries,        row_gradient_entries, column_entries, elementwise_entries,
-        activation_entries,  number_entries,          training_entries,     move_entries,   lookup_entries,
-        image_entries,       window_entries,          pool_entries,         shared_entries, time_entries,
-        science_entries,     signal_entries,          network_entries,      table_entries,  transformer_entries,
-        vision_entries,      dataset_entries,         physics_entries}) {
+  for (auto some : {product_entries,
+                    library_product_entries,
+                    attention_entries,
+                    vector_entries,
+                    row_entries,
+                    library_row_entries,
+                    row_loss_entries,
+                    row_gradient_entries,
+                    column_entries,
+                    elementwise_entries,
+                    activation_entries,
+                    number_entries,
+                    training_entries,
+                    move_entries,
+                    lookup_entries,
+                    image_entries,
+                    window_entries,
+                    pool_entries,
+                    shared_entries,
+                    time_entries,
+                    science_entries,
+                    signal_entries,
+                    network_entries,
+                    table_entries,
+                    transformer_entries,
+                    vision_entries,
+                    dataset_entries,
+                    physics_entries,
+                    unpacked_entries,
+                    first_axis_entries,
+                    draw_entries,
+                    axis_scan_entries,
+                    ragged_entries,
+                    system_entries,
+                    filter_entries,
+                    stride_entries,
+                    operand_entries,
+                    uneven_entries,
+                    two_pass_entries,
+                    wide_attention_entries,
+                    attention_gradient_entries,
+                    transcendental_entries,
+                    library_layer_entries,
+                    library_gradient_entries}) {
     const auto entries = some();
     all.insert(all.end(), entries.begin(), entries.end());
   }
@@ -37,7 +75,7 @@ std::vector<Entry> all_entries() {
 }
 
 struct Options {
-  bool list = false, small = false, first = false;
+  bool list = false, small = false, first = false, shapes = false;
   std::string only, out, dump, ms = "150", device = "cuda";
 };
 
@@ -52,10 +90,12 @@ Args args_of(const std::string& text) {
   return args;
 }
 
-std::vector<std::string> small_sizes(const Entry& e) {
+/// The sizes of a case, which are separated by semicolons; with `first` only the first of them.
+std::vector<std::string> sizes_of(const char* list, bool first) {
   std::vector<std::string> all;
-  std::istringstream text(e.small);
+  std::istringstream text(list);
   for (std::string sizes; std::getline(text, sizes, ';');) all.push_back(sizes.substr(sizes.find_first_not_of(' ')));
+  if (first) all.resize(1);
   return all;
 }
 
@@ -73,14 +113,16 @@ std::string json_of(const std::vector<TensorText>& tensors) {
   return out.str();
 }
 
-void list(const Entry& e, bool small) {
-  const std::string sizes = small ? small_sizes(e).front() : e.full;
-  const Plan p = e.plan(args_of(sizes));
-  std::ostringstream out;
-  out << "{\"name\": \"" << e.name << "\", \"arguments\": \"" << sizes << "\", \"bytes\": " << p.cost.bytes
-      << ", \"flops\": " << p.cost.flops << ", \"inputs\": [" << json_of(p.inputs) << "], \"outputs\": ["
-      << json_of(p.outputs) << "]}";
-  std::puts(out.str().c_str());
+void list(const Entry& e, const Options& options) {
+  int shape = 0;
+  for (const std::string& sizes : sizes_of(options.small ? e.small : e.full, !options.shapes)) {
+    const Plan p = e.plan(args_of(sizes));
+    std::ostringstream out;
+    out << "{\"name\": \"" << e.name << "\", \"family\": \"" << e.family << "\", \"shape\": " << shape++
+        << ", \"arguments\": \"" << sizes << "\", \"bytes\": " << p.cost.bytes << ", \"flops\": " << p.cost.flops
+        << ", \"inputs\": [" << json_of(p.inputs) << "], \"outputs\": [" << json_of(p.outputs) << "]}";
+    std::puts(out.str().c_str());
+  }
 }
 
 // -- --small ----------------------------------------------------------------------------------------------------------
@@ -109,9 +151,7 @@ int verify(const std::vector<Entry>& entries, const Options& options) {
     if (!chosen(e, options)) continue;
     // The tensors of the first sizes are kept: those that --list --small prints.
     std::string folder = options.dump.empty() ? "" : options.dump + "/" + e.name;
-    std::vector<std::string> all = small_sizes(e);
-    if (options.first) all.resize(1);
-    for (const std::string& sizes : all) {
+    for (const std::string& sizes : sizes_of(e.small, options.first)) {
       std::string problem;
       try {
         problem = problem_of(e, sizes, std::exchange(folder, ""));
@@ -142,10 +182,12 @@ int measure_all(const std::vector<Entry>& entries, const std::vector<measure::Ca
   int failed = 0;
   for (const Entry& e : entries) {
     if (!chosen(e, options)) continue;
-    std::vector<std::string> words{"generality_bench", "--device", options.device, "--ms", options.ms, "run", e.name};
-    std::istringstream sizes(e.full);
-    for (std::string word; sizes >> word;) words.push_back(word);
-    failed += measure_words(words, cases) != 0;
+    for (const std::string& sizes : sizes_of(e.full, !options.shapes)) {
+      std::vector<std::string> words{"generality_bench", "--device", options.device, "--ms", options.ms, "run", e.name};
+      std::istringstream text(sizes);
+      for (std::string word; text >> word;) words.push_back(word);
+      failed += measure_words(words, cases) != 0;
+    }
   }
   return failed == 0 ? 0 : 1;
 }
@@ -163,6 +205,8 @@ bool read_options(int argc, char** argv, Options& options) {
       options.small = true;
     else if (word == "--first")
       options.first = true;
+    else if (word == "--shapes")
+      options.shapes = true;
     else if (word == "--only")
       value(options.only);
     else if (word == "--out")
@@ -181,8 +225,10 @@ bool read_options(int argc, char** argv, Options& options) {
 
 int run(int argc, char** argv) {
   const std::vector<Entry> entries = all_entries();
+  std::vector<std::string> first_sizes;  // which the cases point at
+  for (const Entry& e : entries) first_sizes.push_back(sizes_of(e.full, true).front());
   std::vector<measure::Case> cases;
-  for (const Entry& e : entries) cases.push_back({e.name, e.full, e.prepare});
+  for (const Entry& e : entries) cases.push_back({e.name, first_sizes[cases.size()].c_str(), e.prepare});
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--serve") == 0 || std::strcmp(argv[i], "run") == 0)
       return measure_words({argv, argv + argc}, cases);
@@ -191,13 +237,14 @@ int run(int argc, char** argv) {
   if (!read_options(argc, argv, options)) {
     std::fprintf(
         stderr,
-        "usage: %s [--list] [--small] [--first] [--only NAMES] [--dump FOLDER] [--out FILE] [--ms N] [--device D]\n",
+        "usage: %s [--list] [--small] [--first] [--shapes] [--only NAMES] [--dump FOLDER] [--out FILE] [--ms N] "
+        "[--device D]\n",
         argv[0]);
     return 2;
   }
   if (!options.list) return options.small ? verify(entries, options) : measure_all(entries, cases, options);
   for (const Entry& e : entries) {
-    if (chosen(e, options)) list(e, options.small);
+    if (chosen(e, options)) list(e, options);
   }
   return 0;
 }

@@ -174,13 +174,20 @@ Plan nearest_3d_plan(const Args& args) {
 
 std::vector<Entry> image_entries() {
   return {
-      entry<sobel_plan>("sobel", "m=16000 n=16000", "m=64 n=128; m=37 n=71"),
-      entry<median_filter_plan>("median_filter", "m=16000 n=16000", "m=64 n=128; m=37 n=71"),
-      entry<rgb_to_grey_plan>("rgb_to_grey", "m=8192 n=10000", "m=64 n=80; m=37 n=71"),
-      entry<pixel_shuffle_plan>("pixel_shuffle", "images=32 n=512", "images=1 n=64; images=2 n=21"),
-      entry<im2col_plan>("im2col", "images=32 channels=32 n=120", "images=1 channels=4 n=40; images=2 channels=3 n=13"),
-      entry<reflect_pad_plan>("reflect_pad", "images=64 m=1000 n=1000", "images=2 m=40 n=80; images=3 m=11 n=21"),
-      entry<nearest_3d_plan>("nearest_3d", "n=320", "n=64; n=22")};
+      entry<sobel_plan>("sobel", "images", "m=16000 n=16000; m=9001 n=20003; m=50001 n=1333", "m=64 n=128; m=37 n=71"),
+      entry<median_filter_plan>("median_filter", "images", "m=16000 n=16000; m=9001 n=20003; m=30001 n=1333",
+                                "m=64 n=128; m=37 n=71"),
+      entry<rgb_to_grey_plan>("rgb_to_grey", "images", "m=8192 n=10000; m=5001 n=11003; m=30007 n=777",
+                              "m=64 n=80; m=37 n=71"),
+      entry<pixel_shuffle_plan>("pixel_shuffle", "moves", "images=32 n=512; images=20 n=401; images=500 n=53",
+                                "images=1 n=64; images=2 n=21"),
+      entry<im2col_plan>("im2col", "moves",
+                         "images=32 channels=32 n=120; images=20 channels=24 n=113; images=100 channels=67 n=29",
+                         "images=1 channels=4 n=40; images=2 channels=3 n=13"),
+      entry<reflect_pad_plan>("reflect_pad", "moves",
+                              "images=64 m=1000 n=1000; images=30 m=777 n=1501; images=500 m=211 n=333",
+                              "images=2 m=40 n=80; images=3 m=11 n=21"),
+      entry<nearest_3d_plan>("nearest_3d", "moves", "n=320; n=250; n=171", "n=64; n=22")};
 }
 
 }  // namespace generality

@@ -29,12 +29,18 @@ Plan library_product_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> library_product_entries() {
-  return {entry<library_product_plan<false>>("library_gemm_384", "m=384 n=4096 k=12288",
+  return {entry<library_product_plan<false>>("library_gemm_384", "products",
+                                             "m=384 n=4096 k=12288; m=1000 n=3001 k=2051; m=5003 n=520 k=3000",
                                              "m=96 n=128 k=192; m=44 n=70 k=52"),
-          entry<library_product_plan<true>>("library_matmul_384", "m=384 n=4096 k=12288",
+          entry<library_product_plan<true>>("library_matmul_384", "products",
+                                            "m=384 n=4096 k=12288; m=1000 n=3001 k=2051; m=5003 n=520 k=3000",
                                             "m=96 n=128 k=192; m=44 n=70 k=52"),
-          entry<library_product_plan<false>>("library_gemm_300", "m=300 n=7000 k=2048", "m=44 n=88 k=128"),
-          entry<library_product_plan<true>>("library_matmul_300", "m=300 n=7000 k=2048", "m=44 n=88 k=128")};
+          entry<library_product_plan<false>>("library_gemm_300", "products",
+                                             "m=300 n=7000 k=2048; m=77 n=9001 k=5003; m=2200 n=1304 k=4100",
+                                             "m=44 n=88 k=128"),
+          entry<library_product_plan<true>>("library_matmul_300", "products",
+                                            "m=300 n=7000 k=2048; m=77 n=9001 k=5003; m=2200 n=1304 k=4100",
+                                            "m=44 n=88 k=128")};
 }
 
 }  // namespace generality

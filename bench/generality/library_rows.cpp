@@ -28,13 +28,17 @@ Plan library_rms_norm_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> library_row_entries() {
-  return {entry<library_softmax_plan>("library_softmax_96", "rows=1000000 columns=96",
+  return {entry<library_softmax_plan>("library_softmax_96", "softmax",
+                                      "rows=1000000 columns=96; rows=900001 columns=81; rows=200003 columns=200",
                                       "rows=64 columns=96; rows=3 columns=81"),
-          entry<library_rms_norm_plan>("library_rms_norm_128", "rows=1000000 columns=128",
+          entry<library_rms_norm_plan>("library_rms_norm_128", "norms",
+                                       "rows=1000000 columns=128; rows=900001 columns=109; rows=300007 columns=72",
                                        "rows=64 columns=128; rows=3 columns=109"),
-          entry<library_rms_norm_plan>("library_rms_norm_640", "rows=419430 columns=640",
+          entry<library_rms_norm_plan>("library_rms_norm_640", "norms",
+                                       "rows=419430 columns=640; rows=300001 columns=557; rows=50001 columns=1000",
                                        "rows=6 columns=640; rows=3 columns=557"),
-          entry<library_rms_norm_plan>("library_rms_norm_5120", "rows=52428 columns=5120",
+          entry<library_rms_norm_plan>("library_rms_norm_5120", "norms",
+                                       "rows=52428 columns=5120; rows=40001 columns=4477; rows=5003 columns=7000",
                                        "rows=4 columns=5120; rows=3 columns=4477")};
 }
 

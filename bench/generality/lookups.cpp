@@ -55,8 +55,10 @@ Plan bucketize_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> lookup_entries() {
-  return {entry<take_along_plan>("take_along", "rows=50000 columns=2000", "rows=8 columns=2000; rows=3 columns=333"),
-          entry<bucketize_plan>("bucketize", "n=67108864", "n=8192; n=5001")};
+  return {entry<take_along_plan>("take_along", "gathers",
+                                 "rows=50000 columns=2000; rows=90001 columns=1001; rows=300001 columns=133",
+                                 "rows=8 columns=2000; rows=3 columns=333"),
+          entry<bucketize_plan>("bucketize", "gathers", "n=67108864; n=50000003; n=20000001", "n=8192; n=5001")};
 }
 
 }  // namespace generality

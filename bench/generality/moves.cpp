@@ -114,12 +114,18 @@ Plan interleave_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> move_entries() {
-  return {entry<transposed_plan>("transpose", "m=16384 n=16384", "m=128 n=128; m=50 n=70"),
-          entry<heads_last_plan>("heads_last", "batch=8 heads=32 length=4096 depth=128",
+  return {entry<transposed_plan>("transpose", "moves", "m=16384 n=16384; m=50001 n=4003; m=333 n=200003",
+                                 "m=128 n=128; m=50 n=70"),
+          entry<heads_last_plan>("heads_last", "moves",
+                                 "batch=8 heads=32 length=4096 depth=128; batch=5 heads=20 length=3001 depth=100; "
+                                 "batch=60 heads=9 length=1001 depth=72",
                                  "batch=2 heads=32 length=16 depth=128; batch=2 heads=20 length=3 depth=40"),
-          entry<embed_plan>("embedding", "n=131072 words=50257", "n=64 words=57; n=13 words=57"),
-          entry<upsample_plan>("upsample", "images=256 m=256 n=256", "images=2 m=16 n=64; images=2 m=11 n=21"),
-          entry<interleave_plan>("interleave", "n=67108864", "n=8192; n=5001")};
+          entry<embed_plan>("embedding", "gathers", "n=131072 words=50257; n=100003 words=1000003; n=20001 words=997",
+                            "n=64 words=57; n=13 words=57"),
+          entry<upsample_plan>("upsample", "images",
+                               "images=256 m=256 n=256; images=150 m=201 n=333; images=1000 m=53 n=77",
+                               "images=2 m=16 n=64; images=2 m=11 n=21"),
+          entry<interleave_plan>("interleave", "moves", "n=67108864; n=50000001; n=20000003", "n=8192; n=5001")};
 }
 
 }  // namespace generality

@@ -309,20 +309,36 @@ Plan gather_pages_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> network_entries() {
-  return {
-      entry<log_softmax_gradient_plan>("log_softmax_gradient", "rows=2048 columns=50257",
-                                       "rows=2 columns=5003; rows=3 columns=777"),
-      entry<swiglu_gradient_plan>("swiglu_gradient", "n=67600000", "n=8064; n=5001"),
-      entry<focal_loss_plan>("focal_loss", "rows=800000 classes=91", "rows=64 classes=91; rows=33 classes=80"),
-      entry<embedding_bag_plan>("embedding_bag", "bags=100000 words=1000000", "bags=64 words=1000; bags=13 words=57"),
-      entry<rope_pairs_plan>("rope_pairs", "batch=16 length=4096 heads=12 depth=80",
-                             "batch=2 length=8 heads=12 depth=80; batch=1 length=5 heads=7 depth=48"),
-      entry<lora_product_plan>("lora_product", "m=24576 n=3072 k=3072", "m=64 n=384 k=192; m=50 n=200 k=72"),
-      entry<top_two_gate_plan>("top_two_gate", "tokens=1000000 experts=60",
-                               "tokens=64 experts=60; tokens=33 experts=9"),
-      entry<int8_weights_plan>("int8_weights", "m=16 n=13824 k=5120", "m=16 n=192 k=256; m=9 n=70 k=90"),
-      entry<attention_state_plan>("attention_state", "heads=768 length=2000", "heads=2 length=80; heads=3 length=33"),
-      entry<gather_pages_plan>("gather_pages", "sequences=64 pages=1000", "sequences=2 pages=10; sequences=3 pages=7")};
+  return {entry<log_softmax_gradient_plan>("log_softmax_gradient", "gradients",
+                                           "rows=2048 columns=50257; rows=3001 columns=32003; rows=50001 columns=1001",
+                                           "rows=2 columns=5003; rows=3 columns=777"),
+          entry<swiglu_gradient_plan>("swiglu_gradient", "gradients", "n=67600000; n=50000003; n=7000001",
+                                      "n=8064; n=5001"),
+          entry<focal_loss_plan>("focal_loss", "losses",
+                                 "rows=800000 classes=91; rows=700001 classes=80; rows=300007 classes=111",
+                                 "rows=64 classes=91; rows=33 classes=80"),
+          entry<embedding_bag_plan>("embedding_bag", "gathers",
+                                    "bags=100000 words=1000000; bags=70001 words=100003; bags=30001 words=3000017",
+                                    "bags=64 words=1000; bags=13 words=57"),
+          entry<rope_pairs_plan>("rope_pairs", "activations",
+                                 "batch=16 length=4096 heads=12 depth=80; batch=15 length=3001 heads=9 depth=72; "
+                                 "batch=60 length=555 heads=14 depth=112",
+                                 "batch=2 length=8 heads=12 depth=80; batch=1 length=5 heads=7 depth=48"),
+          entry<lora_product_plan>("lora_product", "products",
+                                   "m=24576 n=3072 k=3072; m=15001 n=2000 k=3001; m=50003 n=1100 k=1032",
+                                   "m=64 n=384 k=192; m=50 n=200 k=72"),
+          entry<top_two_gate_plan>("top_two_gate", "sorting",
+                                   "tokens=1000000 experts=60; tokens=900001 experts=33; tokens=400003 experts=57",
+                                   "tokens=64 experts=60; tokens=33 experts=9"),
+          entry<int8_weights_plan>("int8_weights", "quantized",
+                                   "m=16 n=13824 k=5120; m=9 n=20001 k=5100; m=13 n=70001 k=1544",
+                                   "m=16 n=192 k=256; m=9 n=70 k=90"),
+          entry<attention_state_plan>("attention_state", "attention",
+                                      "heads=768 length=2000; heads=333 length=3001; heads=3001 length=333",
+                                      "heads=2 length=80; heads=3 length=33"),
+          entry<gather_pages_plan>("gather_pages", "gathers",
+                                   "sequences=64 pages=1000; sequences=77 pages=700; sequences=1001 pages=13",
+                                   "sequences=2 pages=10; sequences=3 pages=7")};
 }
 
 }  // namespace generality

@@ -227,14 +227,17 @@ Plan pack_bits_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> number_entries() {
-  return {entry<polynomial_plan>("polynomial", "n=67108864", "n=8192; n=5000"),
-          entry<hypotenuse_plan>("f64_hypotenuse", "n=67108864", "n=8192; n=5000"),
-          entry<complex_product_plan>("complex_product", "n=67108864", "n=8192; n=5000"),
-          entry<hash_bits_plan>("hash_bits", "n=134217728", "n=8192; n=5000"),
-          entry<mandelbrot_plan>("mandelbrot", "m=8192 n=8192", "m=64 n=128; m=50 n=70"),
-          entry<butterfly_plan>("butterfly", "rows=8192 half=2048", "rows=4 half=1024; rows=3 half=333"),
-          entry<rotate_points_plan>("rotate_points", "n=10000000", "n=640; n=501"),
-          entry<pack_bits_plan>("pack_bits", "n=16777216", "n=1024; n=501")};
+  return {entry<polynomial_plan>("polynomial", "arithmetic", "n=67108864; n=50000003; n=20000003", "n=8192; n=5000"),
+          entry<hypotenuse_plan>("f64_hypotenuse", "arithmetic", "n=67108864; n=50000003; n=5000001", "n=8192; n=5000"),
+          entry<complex_product_plan>("complex_product", "arithmetic", "n=67108864; n=50000003; n=5000001",
+                                      "n=8192; n=5000"),
+          entry<hash_bits_plan>("hash_bits", "arithmetic", "n=134217728; n=100000003; n=9000001", "n=8192; n=5000"),
+          entry<mandelbrot_plan>("mandelbrot", "arithmetic", "m=8192 n=8192; m=5001 n=9001; m=20001 n=1001",
+                                 "m=64 n=128; m=50 n=70"),
+          entry<butterfly_plan>("butterfly", "signals", "rows=8192 half=2048; rows=20001 half=777; rows=301 half=50001",
+                                "rows=4 half=1024; rows=3 half=333"),
+          entry<rotate_points_plan>("rotate_points", "physics", "n=10000000; n=8000003; n=3000001", "n=640; n=501"),
+          entry<pack_bits_plan>("pack_bits", "moves", "n=16777216; n=12000001; n=4500007", "n=1024; n=501")};
 }
 
 }  // namespace generality

@@ -7,6 +7,9 @@ of bench/gpu; table.py makes the table.
                                                                              WORDS, or of those of LIST
     peers.py --bench PROGRAM --verify [--compiled] [--device cpu] [--only NAMES]
 
+With --shapes all three shapes of each case are measured, and not the first alone; the second and third are called
+NAME/1 and NAME/2.
+
 --verify runs our kernels at small sizes, and PyTorch's functions on the same inputs, and compares all results; measuring
 does so first, on the GPU. At full size, where inputs are PyTorch's own, what is compiled is compared with what is eager.
 torch.compile is called with its default mode and dynamic=False. If a case can be written in several ways, the fastest counts. Timing is that of bench/gpu: batches between events, disjoint groups of tensors that exceed the caches,
@@ -52,8 +55,9 @@ def gpu_peers():
 
 
 def cases_of(options, small=False):
-    """The table of the program: name, arguments, bytes, flops, inputs, outputs."""
+    """The table of the program: name, family, shape, arguments, bytes, flops, inputs, outputs."""
     words = [options.bench, "--list"] + (["--small"] if small else []) + (["--only", options.only] if options.only else [])
+    words += ["--shapes"] if options.shapes and not small else []
     lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
     cases = [json.loads(line) for line in lines]
     for case in cases:
@@ -264,17 +268,18 @@ def first_calls(options):
 
 def compile_all(options):
     """Compiles all of PyTorch's and ours, several processes at a time: the caches on disk save most of the time."""
-    names = [case["name"] for case in cases_of(options)]
+    names = list(dict.fromkeys(case["name"] for case in cases_of(options)))
+    shapes = ["--shapes"] if options.shapes else []
     environment = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_FX_GRAPH_CACHE="1")
 
     def compiled(name):
         ours = [options.bench, "--only", name]
         subprocess.run(ours + ["--small", "--first"], capture_output=True)
-        subprocess.run(ours + ["--ms", "0", "--device", options.device], capture_output=True)
+        subprocess.run(ours + ["--ms", "0", "--device", options.device] + shapes, capture_output=True)
 
     with concurrent.futures.ThreadPoolExecutor(2 * options.jobs) as pool:
         some = [names[i :: options.jobs] for i in range(options.jobs)]
-        torchs = [sys.executable, __file__, "--bench", options.bench, "--first-calls", "--only"]
+        torchs = [sys.executable, __file__, "--bench", options.bench, "--first-calls", *shapes, "--only"]
         running = [
             pool.submit(subprocess.run, torchs + [",".join(n)], env=environment, timeout=options.seconds)
             for n in some
@@ -315,6 +320,7 @@ def measure_all(options):
             except Exception as e:
                 result = {"group": "generality", "name": case["name"], "arguments": case["arguments"], "requires": []}
                 result |= {"notes": notes, "failed": f"{type(e).__name__}: {str(e)[:300]}"}
+            result |= {"family": case["family"], "shape": case["shape"]}
             result |= {"variants": variants, "peers_agree": not disagreeing.get(case["name"])}
             result |= {"device": benches[""].description, "torch": torch.__version__ if torch else ""}
             print(json.dumps(result), file=out, flush=True)
@@ -331,8 +337,12 @@ def measure_all(options):
 # -- hints -----------------------------------------------------------------------------------------------------------
 
 
+def label_of(case):
+    return case["name"] + (f"/{case['shape']}" if case["shape"] else "")
+
+
 def commands_of(cases):
-    return {c["name"]: " ".join([c["name"]] + [f"{k}={v}" for k, v in c["arguments"].items()]) for c in cases}
+    return {label_of(c): " ".join([c["name"]] + [f"{k}={v}" for k, v in c["arguments"].items()]) for c in cases}
 
 
 def run_by_word(options, word, commands, ms):
@@ -408,6 +418,7 @@ def main():
     parser.add_argument("--verify", action="store_true")
     parser.add_argument("--first-calls", action="store_true", help="PyTorch's compiled functions once, nothing else")
     parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--shapes", action="store_true", help="all three shapes of each case")
     options = parser.parse_args()
     if options.device == "cpu":
         options.ms = 1

@@ -268,12 +268,16 @@ Plan random_pi_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> physics_entries() {
-  return {entry<heat_3d_plan>("heat_3d", "l=300 m=320 n=384", "l=3 m=32 n=64; l=5 m=33 n=41"),
-          entry<electromagnetic_step_plan>("electromagnetic_step", "m=4000 n=5000", "m=32 n=72; m=33 n=41"),
-          entry<gravity_plan>("gravity", "n=20000", "n=160; n=77"),
-          entry<black_scholes_plan>("black_scholes", "n=40000000", "n=16128; n=5001"),
-          entry<complex_matrix_vector_plan>("complex_matrix_vector", "m=8000 n=10000", "m=16 n=400; m=7 n=333"),
-          entry<random_pi_plan>("random_pi", "n=3000000", "n=1088; n=333")};
+  return {
+      entry<heat_3d_plan>("heat_3d", "physics", "l=300 m=320 n=384; l=150 m=501 n=333; l=1001 m=201 n=101",
+                          "l=3 m=32 n=64; l=5 m=33 n=41"),
+      entry<electromagnetic_step_plan>("electromagnetic_step", "physics", "m=4000 n=5000; m=3001 n=5003; m=15001 n=777",
+                                       "m=32 n=72; m=33 n=41"),
+      entry<gravity_plan>("gravity", "physics", "n=20000; n=15001; n=7777", "n=160; n=77"),
+      entry<black_scholes_plan>("black_scholes", "arithmetic", "n=40000000; n=30000001; n=4000003", "n=16128; n=5001"),
+      entry<complex_matrix_vector_plan>("complex_matrix_vector", "matrix_vectors",
+                                        "m=8000 n=10000; m=5001 n=12003; m=30001 n=1501", "m=16 n=400; m=7 n=333"),
+      entry<random_pi_plan>("random_pi", "random", "n=3000000; n=2000003; n=300007", "n=1088; n=333")};
 }
 
 }  // namespace generality

@@ -375,21 +375,36 @@ Plan l1_distances_plan(const Args& args) {
 
 std::vector<Entry> product_entries() {
   return {
-      entry<product_gelu_plan>("product_gelu", "m=3840 n=2304 k=1792", "m=256 n=256 k=128; m=100 n=72 k=40"),
-      entry<product_relu_plan>("product_relu_residual", "m=4096 n=4096 k=2048", "m=256 n=256 k=128; m=100 n=72 k=40"),
-      entry<product_of_regions_plan>("product_of_regions", "m=4096 n=4096 k=2048",
+      entry<product_gelu_plan>("product_gelu", "products",
+                               "m=3840 n=2304 k=1792; m=5001 n=1600 k=1304; m=1000 n=3001 k=3003",
+                               "m=256 n=256 k=128; m=100 n=72 k=40"),
+      entry<product_relu_plan>("product_relu_residual", "products",
+                               "m=4096 n=4096 k=2048; m=3001 n=3600 k=1800; m=7001 n=1501 k=1003",
+                               "m=256 n=256 k=128; m=100 n=72 k=40"),
+      entry<product_of_regions_plan>("product_of_regions", "products",
+                                     "m=4096 n=4096 k=2048; m=3001 n=3600 k=1800; m=7001 n=1501 k=1003",
                                      "m=256 n=256 k=128; m=100 n=72 k=40"),
-      entry<few_rows_product_plan>("few_rows_product", "n=14336 k=4096", "n=256 k=512; n=70 k=90"),
-      entry<batched_product_plan>("batched_product", "batch=32768", "batch=16; batch=3"),
-      entry<gram_plan>("gram", "n=4096 k=8192", "n=256 k=128; n=72 k=40"),
-      entry<convolution_1x1_plan>("convolution_1x1", "batch=32 from=256 to=512 places=4096",
+      entry<few_rows_product_plan>("few_rows_product", "matrix_vectors",
+                                   "n=14336 k=4096; n=10001 k=5000; n=32003 k=1501", "n=256 k=512; n=70 k=90"),
+      entry<batched_product_plan>("batched_product", "products", "batch=32768; batch=20001; batch=3333",
+                                  "batch=16; batch=3"),
+      entry<gram_plan>("gram", "products", "n=4096 k=8192; n=3001 k=9001; n=1544 k=20008", "n=256 k=128; n=72 k=40"),
+      entry<convolution_1x1_plan>("convolution_1x1", "convolutions",
+                                  "batch=32 from=256 to=512 places=4096; batch=50 from=200 to=360 places=3136; "
+                                  "batch=500 from=67 to=133 places=777",
                                   "batch=2 from=128 to=256 places=256; batch=2 from=40 to=24 places=72"),
-      entry<two_layers_plan>("two_layers", "m=524288", "m=256; m=100"),
-      entry<distances_plan>("pairwise_distances", "m=16384 n=16384", "m=256 n=256; m=100 n=70"),
-      entry<nearest_centre_plan>("nearest_centre", "m=1048576 centres=1024", "m=256 centres=256; m=100 centres=128"),
-      entry<int8_product_plan>("int8_product", "m=8192 n=8192 k=8192", "m=128 n=256 k=128; m=100 n=70 k=90"),
-      entry<transposed_product_plan>("transposed_product", "n=4000", "n=96; n=75"),
-      entry<l1_distances_plan>("l1_distances", "m=8000 n=8000", "m=128 n=64; m=50 n=70")};
+      entry<two_layers_plan>("two_layers", "products", "m=524288; m=400001; m=200003", "m=256; m=100"),
+      entry<distances_plan>("pairwise_distances", "distances", "m=16384 n=16384; m=5001 n=30003; m=50001 n=1777",
+                            "m=256 n=256; m=100 n=70"),
+      entry<nearest_centre_plan>("nearest_centre", "distances",
+                                 "m=1048576 centres=1024; m=900001 centres=640; m=2000003 centres=256",
+                                 "m=256 centres=256; m=100 centres=128"),
+      entry<int8_product_plan>("int8_product", "products",
+                               "m=8192 n=8192 k=8192; m=3001 n=8200 k=5000; m=10001 n=2504 k=4104",
+                               "m=128 n=256 k=128; m=100 n=70 k=90"),
+      entry<transposed_product_plan>("transposed_product", "products", "n=4000; n=3001; n=2200", "n=96; n=75"),
+      entry<l1_distances_plan>("l1_distances", "distances", "m=8000 n=8000; m=5001 n=9003; m=20001 n=1111",
+                               "m=128 n=64; m=50 n=70")};
 }
 
 }  // namespace generality

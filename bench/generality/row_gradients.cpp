@@ -240,20 +240,31 @@ Plan cumulative_product_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> row_gradient_entries() {
-  return {
-      entry<softmax_gradient_plan>("softmax_gradient", "rows=131072 columns=1024",
-                                   "rows=16 columns=1024; rows=5 columns=777"),
-      entry<layer_norm_gradient_plan>("layer_norm_gradient", "rows=32768 columns=4096",
-                                      "rows=16 columns=4096; rows=5 columns=1001"),
-      entry<masked_softmax_plan>("masked_softmax", "rows=131072 columns=1024",
-                                 "rows=16 columns=1024; rows=5 columns=777"),
-      entry<add_rms_norm_plan>("add_rms_norm", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
-      entry<group_norm_plan>("group_norm", "batch=256 groups=32", "batch=2 groups=16"),
-      entry<prefix_sum_plan>("prefix_sum", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
-      entry<running_max_plan>("running_max", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
-      entry<prefix_softmax_plan>("prefix_softmax", "batch=32 n=2000", "batch=2 n=112; batch=3 n=37"),
-      entry<cumulative_product_plan>("cumulative_product", "rows=65536 columns=1000",
-                                     "rows=16 columns=1000; rows=3 columns=333")};
+  return {entry<softmax_gradient_plan>("softmax_gradient", "gradients",
+                                       "rows=131072 columns=1024; rows=150001 columns=777; rows=300007 columns=201",
+                                       "rows=16 columns=1024; rows=5 columns=777"),
+          entry<layer_norm_gradient_plan>("layer_norm_gradient", "gradients",
+                                          "rows=32768 columns=4096; rows=30001 columns=3001; rows=50001 columns=1100",
+                                          "rows=16 columns=4096; rows=5 columns=1001"),
+          entry<masked_softmax_plan>("masked_softmax", "softmax",
+                                     "rows=131072 columns=1024; rows=150001 columns=777; rows=300007 columns=201",
+                                     "rows=16 columns=1024; rows=5 columns=777"),
+          entry<add_rms_norm_plan>("add_rms_norm", "norms",
+                                   "rows=32768 columns=4096; rows=30001 columns=3001; rows=50001 columns=1100",
+                                   "rows=16 columns=4096; rows=5 columns=1001"),
+          entry<group_norm_plan>("group_norm", "norms", "batch=256 groups=32; batch=333 groups=20; batch=57 groups=37",
+                                 "batch=2 groups=16"),
+          entry<prefix_sum_plan>("prefix_sum", "scans",
+                                 "rows=32768 columns=4096; rows=30001 columns=3001; rows=60001 columns=1100",
+                                 "rows=16 columns=4096; rows=5 columns=1001"),
+          entry<running_max_plan>("running_max", "scans",
+                                  "rows=32768 columns=4096; rows=30001 columns=3001; rows=60001 columns=1100",
+                                  "rows=16 columns=4096; rows=5 columns=1001"),
+          entry<prefix_softmax_plan>("prefix_softmax", "softmax", "batch=32 n=2000; batch=50 n=1501; batch=700 n=333",
+                                     "batch=2 n=112; batch=3 n=37"),
+          entry<cumulative_product_plan>("cumulative_product", "scans",
+                                         "rows=65536 columns=1000; rows=100001 columns=601; rows=20001 columns=1003",
+                                         "rows=16 columns=1000; rows=3 columns=333")};
 }
 
 }  // namespace generality

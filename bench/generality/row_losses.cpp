@@ -246,19 +246,33 @@ Plan kl_divergence_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> row_loss_entries() {
-  return {
-      entry<cross_entropy_plan>("cross_entropy", "rows=16384 columns=32000", "rows=16 columns=32000"),
-      entry<log_sum_exp_plan>("log_sum_exp", "rows=32768 columns=8192", "rows=16 columns=2048; rows=3 columns=1500"),
-      entry<arg_max_plan>("argmax", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
-      entry<top_one_plan>("top_one", "rows=262144 columns=1024", "rows=16 columns=1024; rows=5 columns=777"),
-      entry<mean_variance_plan>("mean_variance", "rows=32768 columns=4096",
-                                "rows=16 columns=4096; rows=5 columns=1001"),
-      entry<cosine_similarity_plan>("cosine_similarity", "rows=131072 columns=1024",
-                                    "rows=16 columns=1024; rows=5 columns=777"),
-      entry<quantise_plan>("quantise", "rows=32768 columns=4096", "rows=16 columns=4096; rows=5 columns=1001"),
-      entry<triplet_loss_plan>("triplet_loss", "rows=300000 columns=200", "rows=16 columns=200; rows=5 columns=77"),
-      entry<kl_divergence_plan>("kl_divergence", "rows=131072 columns=1000",
-                                "rows=16 columns=1000; rows=3 columns=333")};
+  return {entry<cross_entropy_plan>("cross_entropy", "losses",
+                                    "rows=16384 columns=32000; rows=10001 columns=28003; rows=3001 columns=20200",
+                                    "rows=16 columns=32000"),
+          entry<log_sum_exp_plan>("log_sum_exp", "losses",
+                                  "rows=32768 columns=8192; rows=5003 columns=50257; rows=90001 columns=2001",
+                                  "rows=16 columns=2048; rows=3 columns=1500"),
+          entry<arg_max_plan>("argmax", "reductions",
+                              "rows=32768 columns=4096; rows=30001 columns=3001; rows=90001 columns=1100",
+                              "rows=16 columns=4096; rows=5 columns=1001"),
+          entry<top_one_plan>("top_one", "reductions",
+                              "rows=262144 columns=1024; rows=300001 columns=777; rows=100003 columns=1001",
+                              "rows=16 columns=1024; rows=5 columns=777"),
+          entry<mean_variance_plan>("mean_variance", "reductions",
+                                    "rows=32768 columns=4096; rows=30001 columns=3001; rows=90001 columns=1100",
+                                    "rows=16 columns=4096; rows=5 columns=1001"),
+          entry<cosine_similarity_plan>("cosine_similarity", "distances",
+                                        "rows=131072 columns=1024; rows=150001 columns=777; rows=100003 columns=1000",
+                                        "rows=16 columns=1024; rows=5 columns=777"),
+          entry<quantise_plan>("quantise", "quantized",
+                               "rows=32768 columns=4096; rows=30001 columns=3001; rows=90001 columns=1100",
+                               "rows=16 columns=4096; rows=5 columns=1001"),
+          entry<triplet_loss_plan>("triplet_loss", "losses",
+                                   "rows=300000 columns=200; rows=250001 columns=201; rows=500003 columns=77",
+                                   "rows=16 columns=200; rows=5 columns=77"),
+          entry<kl_divergence_plan>("kl_divergence", "losses",
+                                    "rows=131072 columns=1000; rows=150001 columns=777; rows=100003 columns=333",
+                                    "rows=16 columns=1000; rows=3 columns=333")};
 }
 
 }  // namespace generality

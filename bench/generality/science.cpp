@@ -380,17 +380,31 @@ Plan radix_four_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> science_entries() {
-  return {
-      entry<wave_step_plan>("wave_step", "m=6000 n=7000", "m=48 n=200; m=37 n=71"),
-      entry<red_black_plan>("red_black", "m=8000 n=7500", "m=96 n=100; m=37 n=71"),
-      entry<lattice_boltzmann_plan>("lattice_boltzmann", "m=2000 n=3000", "m=16 n=200; m=13 n=71"),
-      entry<field_gradient_plan>("field_gradient", "depth=200 m=300 n=700", "depth=3 m=20 n=140; depth=4 m=19 n=71"),
-      entry<lennard_jones_plan>("lennard_jones", "n=500000 length=60", "n=800 length=60; n=333 length=51"),
-      entry<csr_product_plan>("csr_product", "rows=1000000 length=50", "rows=64 length=50; rows=33 length=7"),
-      entry<tridiagonal_plan>("tridiagonal", "n=400 systems=65000", "n=40 systems=200; n=33 systems=77"),
-      entry<charges_to_grid_plan>("charges_to_grid", "count=16000000 m=2000 n=1500",
-                                  "count=8192 m=20 n=30; count=3001 m=13 n=11"),
-      entry<radix_four_plan>("radix_four", "rows=16000 quarter=750", "rows=3 quarter=750; rows=2 quarter=333")};
+  return {entry<wave_step_plan>("wave_step", "stencils", "m=6000 n=7000; m=3001 n=11003; m=20001 n=777",
+                                "m=48 n=200; m=37 n=71"),
+          entry<red_black_plan>("red_black", "stencils", "m=8000 n=7500; m=5001 n=9003; m=30001 n=777",
+                                "m=96 n=100; m=37 n=71"),
+          entry<lattice_boltzmann_plan>("lattice_boltzmann", "physics", "m=2000 n=3000; m=1501 n=3333; m=9001 n=333",
+                                        "m=16 n=200; m=13 n=71"),
+          entry<field_gradient_plan>("field_gradient", "stencils",
+                                     "depth=200 m=300 n=700; depth=100 m=501 n=533; depth=900 m=101 n=203",
+                                     "depth=3 m=20 n=140; depth=4 m=19 n=71"),
+          entry<lennard_jones_plan>("lennard_jones", "physics",
+                                    "n=500000 length=60; n=400003 length=51; n=900001 length=20",
+                                    "n=800 length=60; n=333 length=51"),
+          entry<csr_product_plan>("csr_product", "graphs",
+                                  "rows=1000000 length=50; rows=2000003 length=13; rows=50001 length=301",
+                                  "rows=64 length=50; rows=33 length=7"),
+          entry<tridiagonal_plan>("tridiagonal", "factorisations",
+                                  "n=400 systems=65000; n=333 systems=70001; n=501 systems=10003",
+                                  "n=40 systems=200; n=33 systems=77"),
+          entry<charges_to_grid_plan>(
+              "charges_to_grid", "scatters",
+              "count=16000000 m=2000 n=1500; count=12000001 m=777 n=555; count=3000001 m=5001 n=3333",
+              "count=8192 m=20 n=30; count=3001 m=13 n=11"),
+          entry<radix_four_plan>("radix_four", "signals",
+                                 "rows=16000 quarter=750; rows=20001 quarter=555; rows=50001 quarter=133",
+                                 "rows=3 quarter=750; rows=2 quarter=333")};
 }
 
 }  // namespace generality

@@ -240,17 +240,27 @@ Plan min_max_plan(const Args& args) {
 
 std::vector<Entry> shared_entries() {
   return {
-      entry<column_sums_added_plan>("column_sums_added", "rows=65536 columns=4096",
+      entry<column_sums_added_plan>("column_sums_added", "columns",
+                                    "rows=65536 columns=4096; rows=200003 columns=1001; rows=3001 columns=50007",
                                     "rows=128 columns=256; rows=100 columns=200"),
-      entry<column_sums_plan>("column_sums", "rows=65536 columns=4096", "rows=128 columns=256; rows=100 columns=200"),
-      entry<byte_histogram_plan>("byte_histogram", "n=536870912", "n=8192; n=5000"),
-      entry<add_rows_plan>("add_rows", "n=1048576 rows=65536", "n=256 rows=64; n=250 rows=50"),
-      entry<segment_sums_plan>("segment_sums", "segments=65536 length=16",
+      entry<column_sums_plan>("column_sums", "columns",
+                              "rows=65536 columns=4096; rows=200003 columns=1001; rows=3001 columns=50007",
+                              "rows=128 columns=256; rows=100 columns=200"),
+      entry<byte_histogram_plan>("byte_histogram", "scatters", "n=536870912; n=300000001; n=100000007",
+                                 "n=8192; n=5000"),
+      entry<add_rows_plan>("add_rows", "scatters", "n=1048576 rows=65536; n=800001 rows=10007; n=100003 rows=500009",
+                           "n=256 rows=64; n=250 rows=50"),
+      entry<segment_sums_plan>("segment_sums", "graphs",
+                               "segments=65536 length=16; segments=20001 length=51; segments=200003 length=5",
                                "segments=16 length=16; segments=21 length=5"),
-      entry<weighted_histogram_plan>("weighted_histogram", "n=67108864", "n=16384; n=5001"),
-      entry<accuracy_count_plan>("accuracy_count", "rows=131072 columns=1000", "rows=96 columns=8; rows=50 columns=7"),
-      entry<sum_of_squares_plan>("sum_of_squares", "n=134217728", "n=16384; n=5001"),
-      entry<min_max_plan>("min_max", "n=134217728", "n=16384; n=5001")};
+      entry<weighted_histogram_plan>("weighted_histogram", "scatters", "n=67108864; n=50000003; n=20000003",
+                                     "n=16384; n=5001"),
+      entry<accuracy_count_plan>("accuracy_count", "reductions",
+                                 "rows=131072 columns=1000; rows=150001 columns=777; rows=700001 columns=101",
+                                 "rows=96 columns=8; rows=50 columns=7"),
+      entry<sum_of_squares_plan>("sum_of_squares", "reductions", "n=134217728; n=100000003; n=30000001",
+                                 "n=16384; n=5001"),
+      entry<min_max_plan>("min_max", "reductions", "n=134217728; n=100000003; n=30000001", "n=16384; n=5001")};
 }
 
 }  // namespace generality

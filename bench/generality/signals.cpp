@@ -262,15 +262,27 @@ Plan pack_nibbles_plan(const Args& args) {
 
 std::vector<Entry> signal_entries() {
   return {
-      entry<resize_bilinear_plan>("resize_bilinear", "planes=768 from_m=375 from_n=500 m=224 n=224",
+      entry<resize_bilinear_plan>("resize_bilinear", "images",
+                                  "planes=768 from_m=375 from_n=500 m=224 n=224; planes=300 from_m=501 from_n=333 "
+                                  "m=401 n=211; planes=90 from_m=211 from_n=133 m=1001 n=777",
                                   "planes=2 from_m=75 from_n=100 m=32 n=96; planes=3 from_m=20 from_n=31 m=45 n=29"),
-      entry<yuv_to_rgb_plan>("yuv_to_rgb", "frames=20 m=2160 n=3840", "frames=2 m=48 n=128; frames=2 m=22 n=70"),
-      entry<box_means_plan>("box_means", "m=6000 n=8000", "m=48 n=128; m=37 n=71"),
-      entry<alpha_blend_plan>("alpha_blend", "m=8000 n=6000", "m=3 n=1072; m=5 n=333"),
-      entry<dilation_plan>("dilation", "m=12000 n=10000", "m=96 n=80; m=37 n=71"),
-      entry<bilateral_plan>("bilateral", "m=5000 n=7000", "m=40 n=120; m=37 n=71"),
-      entry<decimate_plan>("decimate", "channels=64 length=1000028", "channels=2 length=4188; channels=3 length=999"),
-      entry<pack_nibbles_plan>("pack_nibbles", "rows=30000 columns=3072", "rows=4 columns=3072; rows=3 columns=544")};
+      entry<yuv_to_rgb_plan>("yuv_to_rgb", "images",
+                             "frames=20 m=2160 n=3840; frames=30 m=1082 n=1930; frames=300 m=362 n=486",
+                             "frames=2 m=48 n=128; frames=2 m=22 n=70"),
+      entry<box_means_plan>("box_means", "images", "m=6000 n=8000; m=3001 n=12003; m=20001 n=777",
+                            "m=48 n=128; m=37 n=71"),
+      entry<alpha_blend_plan>("alpha_blend", "images", "m=8000 n=6000; m=5001 n=7003; m=30001 n=333",
+                              "m=3 n=1072; m=5 n=333"),
+      entry<dilation_plan>("dilation", "images", "m=12000 n=10000; m=7001 n=15003; m=30001 n=1111",
+                           "m=96 n=80; m=37 n=71"),
+      entry<bilateral_plan>("bilateral", "images", "m=5000 n=7000; m=3001 n=9003; m=15001 n=777",
+                            "m=40 n=120; m=37 n=71"),
+      entry<decimate_plan>("decimate", "signals",
+                           "channels=64 length=1000028; channels=300 length=150001; channels=5001 length=5003",
+                           "channels=2 length=4188; channels=3 length=999"),
+      entry<pack_nibbles_plan>("pack_nibbles", "quantized",
+                               "rows=30000 columns=3072; rows=80001 columns=992; rows=3001 columns=11072",
+                               "rows=4 columns=3072; rows=3 columns=544")};
 }
 
 }  // namespace generality

@@ -31,6 +31,11 @@ def ms_of(result, who):
     return f"{figure['ms']:.4f}" if figure else ""
 
 
+def label_of(result):
+    """The name, with the number of the shape where it is not the first."""
+    return result["name"] + (f"/{result['shape']}" if result.get("shape") else "")
+
+
 def cells_of(result):
     name = f"{result['name']} " + " ".join(f"{k}={v}" for k, v in result["arguments"].items())
     if "failed" in result:
@@ -51,11 +56,11 @@ def table(head, rows):
 def report(results):
     lines = table(["case", "ours ms", "eager ms", "compiled ms", "better peer / ours"], map(cells_of, results))
     right = [r for r in results if "failed" not in r and r["correct"] and r["ratios"]]
-    ratios = {r["name"]: min(r["ratios"].values()) for r in right}
+    ratios = {label_of(r): min(r["ratios"].values()) for r in right}
     lines += ["", f"Geometric mean {mean_of(list(ratios.values())):.3f} of {len(ratios)}."]
     slow = sorted((ratio, name) for name, ratio in ratios.items() if ratio < SLOW)
     lines += [f"Below {SLOW}: {len(slow)}"] + [f"  {name} {ratio:.3f}" for ratio, name in slow]
-    bad = [r["name"] for r in results if "failed" in r or not r["correct"]]
+    bad = [label_of(r) for r in results if "failed" in r or not r["correct"]]
     return lines + [f"Failed or wrong: {', '.join(bad) or 'none'}"]
 
 
@@ -82,10 +87,11 @@ def selftest():
 
     results = [case("fast", 1.0, 2.0, 4.0), case("slow", 1.0, 3.0, 0.5), case("wrong", 1.0, 1.0, 1.0, False)]
     results.append({"name": "broken", "arguments": {}, "failed": "no | such thing"})
+    results.append(case("fast", 1.0, 8.0, 8.0, False) | {"shape": 2})
     text = "\n".join(report(results))
     assert "| fast n=4 | 1.0000 | 2.0000 | 4.0000 | 2.000 |" in text, text
     assert "Geometric mean 1.000 of 2." in text and "Below 0.9: 1\n  slow 0.500" in text, text
-    assert "failed: no / such thing" in text and "Failed or wrong: wrong, broken" in text, text
+    assert "failed: no / such thing" in text and "Failed or wrong: wrong, broken, fast/2" in text, text
     hints = [{"name": "a", "default_ms": 1.1, "best": "warps=2", "best_ms": 1.0, "hints": {}}, {"name": "b", "failed": ""}]
     text = "\n".join(hints_report(hints))
     assert "Gains above 1.08: 1 of 1\n  a 1.100 by warps=2\nNot measured: b" in text, text

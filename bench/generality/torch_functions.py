@@ -10,12 +10,14 @@ import re
 
 import torch
 import torch.nn.functional as F
+import torch_corpus as corpus
+import torch_layers as layers
 import torch_more as more
 import torch_operations as ops
 import torch_programs as programs
 
 BATCH_EPS = 1e-5  # of batch norm
-RANDOM = {"dropout"}  # results are PyTorch's own
+RANDOM = {"dropout"} | corpus.RANDOM  # results are PyTorch's own
 # How far results may be from ours, as a relative norm, where inner results are rounded (to bf16; tf32 in convolutions).
 ROUNDED = {
     "cosine_similarity": 2e-2,
@@ -23,7 +25,7 @@ ROUNDED = {
     "convolution_3x3": 1e-2,
     "filter": 2e-2,
     "mandelbrot": 5e-2,
-} | programs.ROUNDED | more.ROUNDED
+} | programs.ROUNDED | more.ROUNDED | corpus.ROUNDED | layers.ROUNDED
 TOLERANCE = 1e-2
 
 
@@ -118,7 +120,7 @@ FUNCTIONS = {
     "accuracy_count": ops.accuracy_count,
     "sum_of_squares": lambda x: x.square().sum()[None],
     "min_max": ops.min_max,
-} | programs.FUNCTIONS | more.FUNCTIONS
+} | programs.FUNCTIONS | more.FUNCTIONS | corpus.FUNCTIONS | layers.FUNCTIONS
 WAYS = {  # several, of which the fastest counts
     "convolution_1x1": {"matmul": lambda x, w: torch.matmul(w, x), "conv1d": lambda x, w: F.conv1d(x, w[:, :, None])},
     "causal_convolution": {"shifts": ops.convolution_by_shifts, "conv1d": ops.convolution_by_conv1d},
@@ -136,19 +138,19 @@ WAYS = {  # several, of which the fastest counts
         "index_add": lambda ids, w: torch.zeros(1000, device=w.device).index_add_(0, ids, w),
         "bincount": lambda ids, w: torch.bincount(ids, weights=w, minlength=1000),
     },
-} | programs.WAYS | more.WAYS
+} | programs.WAYS | more.WAYS | corpus.WAYS | layers.WAYS
 MAKERS = {
     "window_attention": ops.window_attention,
     "mandelbrot": ops.mandelbrot,
     "add_rows": ops.add_rows,
     "segment_sums": ops.segment_sums,
-} | programs.MAKERS | more.MAKERS
+} | programs.MAKERS | more.MAKERS | corpus.MAKERS | layers.MAKERS
 COMPILED = {  # loops over the time take the compiler hours
     "window_attention": ops.window_attention_compiled,
     "moving_average": lambda case, device: {"associative_scan": ops.moving_average_scanned},
     "recurrence": lambda case, device: {"associative_scan": ops.scanned},
     "sparse_product": lambda case, device: {"gather": WAYS["sparse_product"]["gather"]},
-} | programs.COMPILED | more.COMPILED
+} | programs.COMPILED | more.COMPILED | corpus.COMPILED | layers.COMPILED
 
 
 def functions_of(case, device):

@@ -417,21 +417,36 @@ Plan sgd_clipped_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> transformer_entries() {
-  return {entry<gated_product_plan>("gated_product", "m=4096 n=5504 k=2048", "m=128 n=128 k=64; m=77 n=150 k=40"),
-          entry<product_to_int8_plan>("product_to_int8", "m=8192 n=5120 k=2048", "m=128 n=128 k=64; m=77 n=150 k=40"),
-          entry<expert_products_plan>("expert_products", "experts=128 tokens=1000 n=704 k=512",
-                                      "experts=2 tokens=40 n=64 k=64; experts=3 tokens=33 n=77 k=40"),
-          entry<softcap_attention_plan>("softcap_attention", "heads=32 kv_heads=8 length=4096",
-                                        "heads=2 kv_heads=1 length=128; heads=4 kv_heads=2 length=77"),
-          entry<cross_attention_plan>("cross_attention", "batch=16 heads=16 queries=1000 keys=1500",
-                                      "batch=2 heads=2 queries=40 keys=100; batch=3 heads=1 queries=77 keys=93"),
-          entry<selective_scan_plan>("selective_scan", "batch=8 length=2000 channels=2048",
-                                     "batch=2 length=40 channels=64; batch=1 length=33 channels=77"),
-          entry<rms_norm_gradient_plan>("rms_norm_gradient", "rows=15008 columns=4096",
-                                        "rows=16 columns=4096; rows=33 columns=77"),
-          entry<smoothed_loss_gradient_plan>("smoothed_loss_gradient", "rows=4000 columns=32000",
-                                             "rows=4 columns=1280; rows=3 columns=1777"),
-          entry<sgd_clipped_plan>("sgd_clipped", "n=30000000", "n=8448; n=5001")};
+  return {
+      entry<gated_product_plan>("gated_product", "products",
+                                "m=4096 n=5504 k=2048; m=3001 n=4000 k=1544; m=9001 n=1501 k=1003",
+                                "m=128 n=128 k=64; m=77 n=150 k=40"),
+      entry<product_to_int8_plan>("product_to_int8", "products",
+                                  "m=8192 n=5120 k=2048; m=5001 n=5000 k=1544; m=15001 n=1501 k=1003",
+                                  "m=128 n=128 k=64; m=77 n=150 k=40"),
+      entry<expert_products_plan>(
+          "expert_products", "products",
+          "experts=128 tokens=1000 n=704 k=512; experts=77 tokens=1201 n=600 k=520; experts=333 tokens=177 n=501 k=303",
+          "experts=2 tokens=40 n=64 k=64; experts=3 tokens=33 n=77 k=40"),
+      entry<softcap_attention_plan>(
+          "softcap_attention", "attention",
+          "heads=32 kv_heads=8 length=4096; heads=28 kv_heads=4 length=3001; heads=64 kv_heads=16 length=1777",
+          "heads=2 kv_heads=1 length=128; heads=4 kv_heads=2 length=77"),
+      entry<cross_attention_plan>("cross_attention", "attention",
+                                  "batch=16 heads=16 queries=1000 keys=1500; batch=20 heads=12 queries=777 keys=1333; "
+                                  "batch=10 heads=20 queries=3001 keys=501",
+                                  "batch=2 heads=2 queries=40 keys=100; batch=3 heads=1 queries=77 keys=93"),
+      entry<selective_scan_plan>(
+          "selective_scan", "recurrences",
+          "batch=8 length=2000 channels=2048; batch=10 length=1501 channels=1777; batch=50 length=501 channels=1003",
+          "batch=2 length=40 channels=64; batch=1 length=33 channels=77"),
+      entry<rms_norm_gradient_plan>("rms_norm_gradient", "gradients",
+                                    "rows=15008 columns=4096; rows=15001 columns=3001; rows=40001 columns=1100",
+                                    "rows=16 columns=4096; rows=33 columns=77"),
+      entry<smoothed_loss_gradient_plan>("smoothed_loss_gradient", "gradients",
+                                         "rows=4000 columns=32000; rows=5001 columns=20003; rows=3001 columns=28008",
+                                         "rows=4 columns=1280; rows=3 columns=1777"),
+      entry<sgd_clipped_plan>("sgd_clipped", "optimizers", "n=30000000; n=20000003; n=4000001", "n=8448; n=5001")};
 }
 
 }  // namespace generality

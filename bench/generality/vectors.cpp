@@ -83,10 +83,12 @@ Plan sparse_product_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> vector_entries() {
-  return {entry<matrix_vector_plan>("matrix_vector", "n=16384 k=16384", "n=64 k=512; n=50 k=300"),
-          entry<batched_matrix_vector_plan>("batched_matrix_vector", "batch=512 n=512 k=1024",
+  return {entry<matrix_vector_plan>("matrix_vector", "matrix_vectors",
+                                    "n=16384 k=16384; n=9001 k=20003; n=100003 k=1501", "n=64 k=512; n=50 k=300"),
+          entry<batched_matrix_vector_plan>("batched_matrix_vector", "matrix_vectors",
+                                            "batch=512 n=512 k=1024; batch=300 n=501 k=1203; batch=5001 n=133 k=333",
                                             "batch=2 n=64 k=512; batch=2 n=50 k=300"),
-          entry<sparse_product_plan>("sparse_product", "n=2000000", "n=640; n=501")};
+          entry<sparse_product_plan>("sparse_product", "graphs", "n=2000000; n=1500001; n=300007", "n=640; n=501")};
 }
 
 }  // namespace generality

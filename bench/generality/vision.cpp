@@ -261,17 +261,26 @@ Plan block_transform_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> vision_entries() {
-  return {entry<grid_sample_plan>("grid_sample", "images=16 channels=32 m=250 n=300",
-                                  "images=2 channels=2 m=10 n=20; images=1 channels=3 m=33 n=77"),
-          entry<box_overlaps_plan>("box_overlaps", "m=8000 n=10000", "m=64 n=80; m=33 n=77"),
-          entry<unsharp_mask_plan>("unsharp_mask", "m=7008 n=9000", "m=64 n=72; m=33 n=41"),
-          entry<rgb_to_hsv_plan>("rgb_to_hsv", "n=30000000", "n=8448; n=5001"),
-          entry<half_size_plan>("half_size", "m=5000 n=6000", "m=40 n=80; m=33 n=41"),
-          entry<max_pool_gradient_plan>("max_pool_gradient", "planes=200 m=250 n=300",
+  return {entry<grid_sample_plan>(
+              "grid_sample", "images",
+              "images=16 channels=32 m=250 n=300; images=20 channels=24 m=201 n=333; images=100 channels=67 m=53 n=77",
+              "images=2 channels=2 m=10 n=20; images=1 channels=3 m=33 n=77"),
+          entry<box_overlaps_plan>("box_overlaps", "distances", "m=8000 n=10000; m=5001 n=9003; m=50001 n=777",
+                                   "m=64 n=80; m=33 n=77"),
+          entry<unsharp_mask_plan>("unsharp_mask", "images", "m=7008 n=9000; m=4001 n=11003; m=30001 n=777",
+                                   "m=64 n=72; m=33 n=41"),
+          entry<rgb_to_hsv_plan>("rgb_to_hsv", "images", "n=30000000; n=25000003; n=4000001", "n=8448; n=5001"),
+          entry<half_size_plan>("half_size", "images", "m=5000 n=6000; m=3001 n=7003; m=20001 n=777",
+                                "m=40 n=80; m=33 n=41"),
+          entry<max_pool_gradient_plan>("max_pool_gradient", "gradients",
+                                        "planes=200 m=250 n=300; planes=133 m=201 n=401; planes=2000 m=53 n=77",
                                         "planes=2 m=26 n=36; planes=3 m=33 n=41"),
-          entry<instance_norm_plan>("instance_norm", "images=128 channels=256 pixels=3136",
+          entry<instance_norm_plan>("instance_norm", "norms",
+                                    "images=128 channels=256 pixels=3136; images=100 channels=200 pixels=3001; "
+                                    "images=333 channels=500 pixels=777",
                                     "images=2 channels=3 pixels=3136; images=2 channels=2 pixels=77"),
-          entry<block_transform_plan>("block_transform", "m=1000 n=1000", "m=3 n=24; m=5 n=7")};
+          entry<block_transform_plan>("block_transform", "signals", "m=1000 n=1000; m=601 n=1333; m=3001 n=77",
+                                      "m=3 n=24; m=5 n=7")};
 }
 
 }  // namespace generality

@@ -226,17 +226,29 @@ Plan periodic_laplacian_plan(const Args& args) {
 }  // namespace
 
 std::vector<Entry> window_entries() {
-  return {entry<causal_convolution_plan>("causal_convolution", "batch=16 length=4096 channels=4096",
-                                         "batch=2 length=32 channels=256; batch=2 length=21 channels=200"),
-          entry<depthwise_3x3_plan>("depthwise_3x3", "batch=32 n=128 channels=512",
-                                    "batch=2 n=32 channels=128; batch=1 n=13 channels=72"),
-          entry<filter_8_plan>("filter_8", "batch=16 length=4096 channels=4096",
-                               "batch=2 length=64 channels=256; batch=2 length=21 channels=200"),
-          entry<seven_point_stencil_plan>("seven_point_stencil", "depth=640 n=640", "depth=8 n=128; depth=7 n=70"),
-          entry<jacobi_plan>("jacobi", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),
-          entry<box_blur_plan>("box_blur", "m=16384 n=16384", "m=64 n=128; m=50 n=70"),
-          entry<convolution_3x3_plan>("convolution_3x3", "batch=64 n=512", "batch=1 n=128; batch=2 n=50"),
-          entry<periodic_laplacian_plan>("periodic_laplacian", "m=10000 n=10000", "m=40 n=80; m=37 n=71")};
+  return {
+      entry<causal_convolution_plan>(
+          "causal_convolution", "convolutions",
+          "batch=16 length=4096 channels=4096; batch=20 length=3001 channels=2000; batch=77 length=777 channels=1001",
+          "batch=2 length=32 channels=256; batch=2 length=21 channels=200"),
+      entry<depthwise_3x3_plan>("depthwise_3x3", "convolutions",
+                                "batch=32 n=128 channels=512; batch=50 n=101 channels=400; batch=200 n=53 channels=201",
+                                "batch=2 n=32 channels=128; batch=1 n=13 channels=72"),
+      entry<filter_8_plan>(
+          "filter_8", "convolutions",
+          "batch=16 length=4096 channels=4096; batch=20 length=3001 channels=2000; batch=77 length=777 channels=1001",
+          "batch=2 length=64 channels=256; batch=2 length=21 channels=200"),
+      entry<seven_point_stencil_plan>("seven_point_stencil", "stencils",
+                                      "depth=640 n=640; depth=300 n=777; depth=3001 n=201",
+                                      "depth=8 n=128; depth=7 n=70"),
+      entry<jacobi_plan>("jacobi", "stencils", "m=16384 n=16384; m=9001 n=20003; m=50001 n=1777",
+                         "m=64 n=128; m=50 n=70"),
+      entry<box_blur_plan>("box_blur", "stencils", "m=16384 n=16384; m=9001 n=20003; m=50001 n=1777",
+                           "m=64 n=128; m=50 n=70"),
+      entry<convolution_3x3_plan>("convolution_3x3", "convolutions", "batch=64 n=512; batch=77 n=401; batch=1001 n=101",
+                                  "batch=1 n=128; batch=2 n=50"),
+      entry<periodic_laplacian_plan>("periodic_laplacian", "stencils",
+                                     "m=10000 n=10000; m=5001 n=15003; m=50001 n=1111", "m=40 n=80; m=37 n=71")};
 }
 
 }  // namespace generality

@@ -86,6 +86,14 @@ auto by_line(F f, D... dims) {
       dims...);
 }
 
+/// f(0) + ... + f(n - 1).
+template <class F>
+double sum_over(Size n, F f) {
+  double s = 0;
+  for (Size i = 0; i < n; ++i) s += f(i);
+  return s;
+}
+
 /// Row i of a matrix.
 template <class T>
 std::vector<double> row_of(const Input<T, 2>& x, Size i) {

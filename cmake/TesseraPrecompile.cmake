@@ -2,8 +2,8 @@
 #   OFF       none: what projects that use Tessera get
 #   PROGRAMS  for what is built on the library (tests, Mortar, benchmarks): headers from outside and, for what includes it
 #             anyway, tessera.hpp. An edit of the project's headers recompiles no more than without.
-#   ALL       also for the layers of the library, which share one with the public headers of all of them, and for the
-#             command. For builds that are made once: an edit of such a header recompiles every layer.
+#   ALL       also for the layers of the library, which share one with the public headers of all of them. For builds that are
+#             made once: an edit of such a header recompiles every layer.
 # A source file still has to include what it uses. tests/structure/includes.py checks that of the standard library's
 # headers and that programs include Tessera's at all; a build that precompiles less finds the other headers.
 set(TESSERA_PRECOMPILE OFF CACHE STRING "Precompiled headers: OFF, PROGRAMS (of what is built on the library) or ALL")

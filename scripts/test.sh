@@ -155,7 +155,7 @@ do_lint() {
   wanted lint || return 0
   begin
   say "clang-tidy and clang-query $clang"
-  if scripts/lint.sh --clang "$clang" --jobs "$jobs" --share 3; then
+  if scripts/lint.sh --clang "$clang" --jobs "$jobs" --share 4; then
     record lint ok ''
   else
     record lint FAILED 'see above'
@@ -250,7 +250,8 @@ do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} ${TES
 # Not here: model checks that take long with the sanitizers (part models of the long tests; other exhaustive searches run), pages of commands, what
 # the assembler makes of kernels, and whole models whose numbers are compared. The command, the examples, the programs of the
 # guide and the tests of the kernel library have few pointers of their own. The long tests (part sanitizers) watch what is left out.
-do_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "-LE structure|consumer|tileiras|reject -E ^Model.*AtRandom|^ModelFailures|^ModelGraphs.(On|Leases|FailuresOf)|^pages|/GpuCode|/PublishedSizes|^NearTies|^Mortar(Exact|Fast)[.]|^MortarParallelLoad[.](Random|Plans)|/ExpertLayer|^MortarSampler.Draws|^mortar[.](command|load_command|server_fuzz|page|proxy|sizing|processes)|^mesh[.]mpi.*4$" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF -DTESSERA_BUILD_KERNEL_TESTS=OFF -DTESSERA_BUILD_GUIDE=OFF -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_EXAMPLES=OFF
+# Reports name eight callers of an allocation: recording thirty for each took a twentieth of the tests' time.
+ASAN_OPTIONS=malloc_context_size=8:${ASAN_OPTIONS:-} do_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "-LE structure|consumer|tileiras|reject -E ^Model.*AtRandom|^ModelFailures|^ModelGraphs.(On|Leases|FailuresOf)|^pages|/GpuCode|/PublishedSizes|^NearTies|^Mortar(Exact|Fast)[.]|^MortarParallelLoad[.](Random|Plans)|/ExpertLayer|^MortarSampler.Draws|^mortar[.](command|load_command|server_fuzz|page|proxy|sizing|processes)|^mesh[.]mpi.*4$" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF -DTESSERA_BUILD_KERNEL_TESTS=OFF -DTESSERA_BUILD_GUIDE=OFF -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_EXAMPLES=OFF
 # Compiled by clang, which takes half of g++'s time for it. Not here: what one thread computes, and what the assembler makes
 # of kernels. The long tests (part races) have these too.
 TSAN_OPTIONS=$(tsan_options) targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency -E ^(Elementwise|Elementary|Matmul|Chains|SameBits|Reproducible|NpyHeader)[.]|/GpuCode" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF

@@ -1,12 +1,14 @@
 // Fuzz targets without a fuzzer, for every compiler and sanitizer:
 //
 //   fuzz_seeds TARGET FOLDER          runs the target on every file of the folder, on beginnings of it, and with single
-//                                     bytes changed
+//                                     bytes changed: in slow builds on a quarter of these, others every day
 //   fuzz_seeds --write FOLDER         writes what the targets begin with to FOLDER/<target>/
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <new>
 
+#include "base/rounds.hpp"
 #include "fuzz/fuzz.hpp"
 #include "tessera/base/sanitizers.hpp"
 
@@ -51,6 +53,12 @@ void run(const Target& t, std::string_view input, const std::string& what) {
   t.run(std::as_bytes(std::span(bytes)));
 }
 
+/// The number of the day, up to `turns`.
+std::size_t of_today(std::size_t turns) {
+  const auto days = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()).time_since_epoch();
+  return static_cast<std::size_t>(days.count()) % turns;
+}
+
 constexpr std::size_t kMostPlaces = 100;  // of a seed: the tests are to be quick
 
 /// Beginnings, and bytes as 0, 255, their neighbours and with one bit changed: everywhere in small seeds, in larger
@@ -58,8 +66,8 @@ constexpr std::size_t kMostPlaces = 100;  // of a seed: the tests are to be quic
 int run_around(const Target& t, const std::string& seed, const std::string& name) {
   run(t, seed, name);
   int runs = 1;
-  const std::size_t step = seed.size() / kMostPlaces + 1;
-  for (std::size_t i = 0; i < seed.size(); i += step) {
+  const std::size_t step = seed.size() / kMostPlaces + 1, turns = tessera::test::one_in(4);
+  for (std::size_t i = of_today(turns) * step; i < seed.size(); i += turns * step) {
     run(t, std::string_view(seed).substr(0, i), tessera::concat(name, " cut to ", i));
     const auto old = static_cast<unsigned char>(seed[i]);
     for (const int value : {0, 255, old + 1, old - 1, old ^ 0x10, old ^ 0x80}) {

@@ -299,10 +299,11 @@ int run_files(const Arguments& a) {
 int main(int argc, char** argv) {
   Arguments a;
   if (!parse(argc, argv, a)) {
-    std::fprintf(stderr,
-                 "test_generate [--seed N] [--count N | --rounds N] [--minutes M] [--jobs N] [--failures N] [--no-reduce] "
-                 "[--device] [--judge] [--pairs] "
-                 "[--print] [--files PATH]\n");
+    std::fprintf(
+        stderr,
+        "test_generate [--seed N] [--count N | --rounds N] [--minutes M] [--jobs N] [--failures N] [--no-reduce] "
+        "[--device] [--judge] [--pairs] "
+        "[--print] [--files PATH]\n");
     return 2;
   }
   if (a.print) {

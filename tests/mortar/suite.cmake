@@ -72,8 +72,8 @@ if(TARGET mortar_server)
   # decoding_test.cpp counts calls of Tokenizer::bytes.
   target_link_options(test_mortar_server PRIVATE LINKER:--wrap=_ZNK6mortar9Tokenizer5bytesEi)
   # The program with the packages of OpenAI and Anthropic, and requests made of its description: skipped where Python has them not.
-  # The others need Python alone: faults around it, kill -9, and a minute of 200 clients that come and go.
-  set(words_of_storm)
+  # The others need Python alone: faults around it, kill -9, and half a minute of 200 clients that come and go.
+  set(words_of_storm --seconds 30)
   if(TESSERA_SANITIZE)
     set(words_of_storm --sanitized --seconds 30 --pause 30)
   endif()

@@ -428,8 +428,8 @@ class Kernel : public CallOperatorsOf<typename HostSpecs<lang::kernel_params<K>>
   using SpreadCall<Kernel, Params::size>::operator();
   using HostParameters = Specs;
 
-  /// The kernel without its name. Kernels with equal parameters on the host have launchers of one type, so what chooses
-  /// among many of them compiles the call once: `choose(n, [](auto c) { return kernel<f<c>>.launcher(); })(args...)`.
+  /// The kernel without its name, with its options. Kernels with equal parameters on the host have launchers of one
+  /// type, so that code that chooses one of many compiles the call once.
   constexpr const Calls& launcher() const { return *this; }
 
   /// A call that does not fit: explains why, at compile time.

@@ -8,8 +8,11 @@
 // Each is a tessera::Error that names a line of the row's file; the operands keep what they hold, and the legal call
 // works afterwards. Views with gaps, and numbers at the ends of their ranges, are legal.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <tuple>

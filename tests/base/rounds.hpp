@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 
 #include "tessera/base/sanitizers.hpp"
 
@@ -31,5 +32,10 @@ inline std::uint64_t rounds(std::uint64_t n) { return kSlow && !all_rounds() ? (
 
 /// 1, and `n` in a slow build: tests of many combinations take every n-th of them there.
 inline std::uint64_t one_in(std::uint64_t n) { return kSlow && !all_rounds() ? n : 1; }
+/// Where such a test begins: at another one each day, so that all have their turn.
+inline std::uint64_t first_of(std::uint64_t n) {
+  constexpr std::uint64_t kSecondsADay = 24 * 60 * 60;
+  return kSlow && !all_rounds() ? static_cast<std::uint64_t>(std::time(nullptr)) / kSecondsADay % n : 0;
+}
 
 }  // namespace tessera::test

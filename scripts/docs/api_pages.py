@@ -54,7 +54,7 @@ HOST = Page(
     ["host"],
     first=["tensor.hpp", "create.hpp", "transfer.hpp", "op.hpp", "kernel.hpp", "print.hpp", "npy.hpp", "borrow.hpp", "dlpack.hpp",
            "tune.hpp"],
-    also=["runtime/stream.hpp", "runtime/device.hpp", "base/dims.hpp", "base/error.hpp", "measure/measure.hpp"],
+    also=["runtime/stream.hpp", "runtime/device.hpp", "base/dims.hpp", "base/error.hpp", "measure/measure.hpp", "jit/learning.hpp"],
     without={"collecting.hpp": "for programs that tessera build runs",
              "layout.hpp": "the library's own"},
     shown={"kernel.hpp": ["Kernel"]},

@@ -38,5 +38,16 @@ TEST(Launcher, HasTheOptionsOfTheKernel) {
   EXPECT_THROW((void)launch(empty<i32>({3}), x).sync(), ShapeError) << "a kernel with Mut takes no number of blocks";
 }
 
+/// An operation owns what it is made of, also where it is moved to itself or replaces another one.
+TEST(Operation, MayBeMovedToItself) {
+  auto op = from(std::vector<i32>{1, 2}, {2});
+  auto& same = op;
+  op = std::move(same);
+  EXPECT_EQ(host(std::move(op).sync()).sync(), (std::vector<i32>{1, 2}));
+  auto other = from(std::vector<i32>{3}, {1});
+  other = from(std::vector<i32>{4}, {1});
+  EXPECT_EQ(host(std::move(other).sync()).sync(), std::vector<i32>{4});
+}
+
 }  // namespace THIS_FILE
 }  // namespace tessera

@@ -83,8 +83,9 @@ class OwnedOp {
   template <class Derived>
   OwnedOp(OwnedOp<Derived>&& other) noexcept : op_(other.release()) {}  // NOLINT: as of pointers
   OwnedOp& operator=(OwnedOp&& other) noexcept {
+    Node* const next = other.release();  // first: it may be this one
     Node* const before = op_;
-    op_ = other.release();
+    op_ = next;
     if (before != nullptr) destroy_op(before);
     return *this;
   }

@@ -18,7 +18,6 @@
 #include "tessera/host/tensor.hpp"
 #include "tessera/host/transfer.hpp"
 #include "tessera/host/tune.hpp"
-#include "tessera/jit/learning.hpp"
 #include "tessera/lang/lang.hpp"
 #include "tessera/runtime/device.hpp"
 #include "tessera/runtime/memory.hpp"

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include <tessera/jit/learning.hpp>
 #include <tessera/tessera.hpp>
 
 namespace {

@@ -1,6 +1,8 @@
 // What choose_hints knows of a kernel, as numbers, and whether the order in which a block combines elements matters.
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "passes/passed.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
 #include "tessera/passes/features.hpp"

@@ -10,7 +10,6 @@
 #include "jit/learn/background.hpp"
 #include "jit/load/generate.hpp"
 #include "tessera/analysis/kernel_facts.hpp"
-#include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/jit/learning.hpp"
@@ -31,8 +30,6 @@ int blocks_with(int warps, int registers) {
   const int threads = std::max(warps, kSharing) * machine::kThreadsAWarp;
   return std::clamp(static_cast<int>(machine::kRegisters / (threads * registers)), 1, kMostBlocks);
 }
-
-thread_local constinit signed char scoped = -1;  // a LearningScope: 1 or 0
 
 std::string date() {
   char text[16] = "";
@@ -122,7 +119,7 @@ std::vector<passes::Tuning> hints_to_try(const Prepared& own) {
   return all;
 }
 
-bool learning_is_on() { return scoped >= 0 ? scoped == 1 : env_flag(Env::LEARN, false); }
+thread_local constinit signed char scoped_learning = -1;
 
 Code learning(Code code, const Prepared& own, const LearningSubject& subject) {
   if (own.choices.warps == 0) return code;  // left to the assembler
@@ -155,8 +152,8 @@ Code learning(Code code, const Prepared& own, const LearningSubject& subject) {
 
 namespace tessera {
 
-LearningScope::LearningScope(bool on) noexcept : before_(jit::scoped) { jit::scoped = on ? 1 : 0; }
-LearningScope::~LearningScope() { jit::scoped = before_; }
+LearningScope::LearningScope(bool on) noexcept : before_(jit::scoped_learning) { jit::scoped_learning = on ? 1 : 0; }
+LearningScope::~LearningScope() { jit::scoped_learning = before_; }
 void finish_compiling_for_learning() { jit::wait_for_background(); }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include "jit/learn/learning_work.hpp"
 #include "jit/tuning/tuning_choice.hpp"
 #include "tessera/analysis/launch_contract.hpp"
+#include "tessera/base/env.hpp"
 #include "tessera/jit/code.hpp"
 #include "tessera/jit/compile.hpp"
 #include "tessera/runtime/device.hpp"
@@ -21,8 +22,10 @@ struct LearningSubject {
   const CompileOptions& options;
 };
 
+/// Of a LearningScope of this thread: 1 or 0; -1 without one.
+extern thread_local constinit signed char scoped_learning;
 /// True where launches of this thread learn: in a LearningScope, else as TESSERA_LEARN says.
-bool learning_is_on();
+inline bool learning_is_on() { return scoped_learning >= 0 ? scoped_learning == 1 : env_flag(Env::LEARN, false); }
 
 /// The hints that may be faster and cannot change a result: occupancy, and the latency of products; warps too, where no
 /// result depends on the order in which a block combines elements. `own`: as the compiler chooses.

@@ -160,7 +160,8 @@ Code Kernel::make_code(Device device, std::uint64_t& predicates) const {
       request.forms, [&](Form form) { return as(target, predicates, form); },
       [&](const Prepared& p) { return generate(p, device, options_); }, notes_of_code);
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started;
-  note_decision(options_.label, predicates, best.prepared, request.hints, notes_of_code(best.made), taken.count());
+  if (env(Env::DECISIONS) != nullptr)
+    note_decision(options_.label, predicates, best.prepared, request.hints, notes_of_code(best.made), taken.count());
   if (!analysis_ || !target.is_gpu()) return best.made;
   const Prepared& made = best.prepared;
   if (const auto cubin = cubin_key(made.bytecode, machine::gpu_name(target.sm), opt_level_of(made.form)))

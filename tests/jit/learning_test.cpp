@@ -92,7 +92,7 @@ TEST(Learning, TheFastestRunsInTheEnd) {
   EXPECT_DOUBLE_EQ(rig.found[0].best.seconds, 7);
   EXPECT_DOUBLE_EQ(rig.found[0].own.seconds, 10);
   EXPECT_EQ(rig.found[0].runner_up.hints, "");
-  EXPECT_LT(rig.slow->runs, rig.fast->runs) << "what is far off is measured less";
+  EXPECT_LT(2 * rig.slow->runs, rig.fast->runs) << "what is far off is measured less";
   const int marks = rig.clock.marks, fast = rig.fast->runs;
   for (int i = 0; i < 5; ++i) rig.launch();
   EXPECT_EQ(rig.fast->runs, fast + 5);
@@ -145,12 +145,14 @@ TEST(Learning, EndsWhereNoSizeComesTwice) {
 TEST(Learning, DoesNotWaitForTheDevice) {
   Rig rig;
   rig.clock.reaches = false;
+  for (int i = 0; i < 30; ++i)
+    rig.work->add("occupancy=" + std::to_string(i + 1), std::make_shared<Work>(rig.clock, 20));
   rig.work->ready();
   for (int i = 0; i < 500; ++i) rig.launch();
   EXPECT_TRUE(rig.found.empty());
   EXPECT_LE(rig.clock.marks, 2 * 32) << "the marks that are out are limited";
   rig.clock.reaches = true;
-  rig.launch_until_done();
+  rig.launch_until_done(1000);
   EXPECT_EQ(rig.found.size(), 1u);
 }
 

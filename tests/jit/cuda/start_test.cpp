@@ -249,6 +249,15 @@ TEST_F(WarmStart, WhatWasLearntIsUsedByLaterProcesses) {
   unsetenv("TESSERA_LEARN");
   start();
   EXPECT_EQ(runs(), compiled + 2) << "careful and persistent are compiled; what twice has learnt is there";
+  TuningRecord other = records[0];
+  other.hints = "warps=8";
+  add_record(learnt, other);
+  EXPECT_THAT(start(), HasSubstr("y 3\n"));
+  EXPECT_EQ(runs(), compiled + 3) << "twice is compiled with the hints of the file";
+  setenv("TESSERA_LEARN", "0", 1);
+  start();
+  EXPECT_EQ(runs(), compiled + 3) << "as the compiler chooses, which is there";
+  unsetenv("TESSERA_LEARN");
 }
 
 TEST_F(WarmStart, ADamagedFileOfWhatWasLearntIsAsNone) {

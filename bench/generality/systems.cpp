@@ -54,7 +54,7 @@ void lu_factors(Mut<f32, B, N, N> y, In<f32, dyn, N, N> x, Scalar<f32> shift) {
   y.store(a);
 }
 
-/// The same elimination as a loop on the device.
+/// This elimination is a loop on the device.
 template <int B, int N>
 void determinant(Mut<f32, B> y, In<f32, dyn, N, N> x, Scalar<f32> shift) {
   auto [i] = y.index();

@@ -2,7 +2,7 @@
 """Learns the rules by which choose_hints chooses the hints of kernels without products, from measured launches.
 
     hints.py CORPUS [CORPUS...] --write FILE      learns from all of it, and writes the rules
-    hints.py CORPUS [CORPUS...] --validate        leaves each family out, and tells what the rules cost there
+    hints.py CORPUS [CORPUS...] --validate        leaves each family out, and prints what the rules cost there
     hints.py CORPUS [CORPUS...] --compare         what the compiler chose when the corpus was made
 
 A corpus is what bench/generality/sweep.py joins. bench/notes/learnt_hints.md explains the model. Needs numpy.
@@ -24,11 +24,10 @@ WARPS = (1, 2, 4, 8, 16)
 SHARING, REGISTERS, THREADS = 4, 65536, 32  # warps among which the assembler divides registers at least; of an SM; a warp
 LIMITS = (0, 96, 64, 40)  # registers of a thread that the occupancy asks for; 0: the assembler decides
 LOST = math.log(4.0)  # the cost of a choice that does not compile, as the logarithm of its time over the best
-SPILLED = math.log(1.0)
 LEAST_KERNELS, LEAST_FAMILIES = 6, 2  # of a rule
 DEEPEST = 6
 WORTH = 0.12  # a split has to save so much in all, in logarithms: about what noise makes of a few kernels
-FLAGS_AND_NUMBERS_LEFT_OUT = {"products", "tensor_cores", "accumulators", "rows", "step_bytes", "left_bytes", "chain"} | {
+OF_PRODUCTS = {"products", "tensor_cores", "accumulators", "rows", "step_bytes", "left_bytes", "chain"} | {
     "thin", "kept_twice", "loads_others", "beside_bytes", "through_registers",
 }  # fmt: skip
 
@@ -139,7 +138,7 @@ class Tree:
     def best_split(self, samples, costs, total, depth):
         least, best = float(total.min()) - WORTH - 0.003 * len(samples), None
         for feature in samples[0].features:
-            if feature in FLAGS_AND_NUMBERS_LEFT_OUT:
+            if feature in OF_PRODUCTS:
                 continue
             values = numpy.array([s.features[feature] for s in samples])
             order = values.argsort(kind="stable")
@@ -206,7 +205,7 @@ def learnt(samples):
 # -- what rules cost ---------------------------------------------------------------------------------------------------
 
 
-def told(title, costs):
+def print_costs(title, costs):
     ratios = sorted(math.exp(c) for c in costs)
     share = sum(r <= 1.1 for r in ratios) / len(ratios)
     mean = math.exp(sum(costs) / len(costs))
@@ -226,9 +225,9 @@ def validate(samples):
         tree = learnt([s for s in samples if s.family != family])
         costs = [rule_cost(tree, s) for s in own]
         held_out += list(zip(costs, own))
-        told(f"{family} ({len(own)})", costs)
-    told("all, each family left out", [c for c, _ in held_out])
-    told("what the compiler chose", [s.default_cost() for s in samples])
+        print_costs(f"{family} ({len(own)})", costs)
+    print_costs("all, each family left out", [c for c, _ in held_out])
+    print_costs("what the compiler chose", [s.default_cost() for s in samples])
     for cost, s in sorted(held_out, key=lambda pair: -pair[0])[:20]:
         print(f"  {s.name}.{s.shape}: {math.exp(cost):.2f} (the compiler's: {math.exp(s.default_cost()):.2f})")
 
@@ -243,12 +242,12 @@ def main():
     samples = read(options.corpus)
     print(f"{len(samples)} kernels and shapes of {len({s.family for s in samples})} families")
     if options.compare:
-        told("what the compiler chose", [s.default_cost() for s in samples])
+        print_costs("what the compiler chose", [s.default_cost() for s in samples])
     if options.validate:
         validate(samples)
     if options.write:
         tree = learnt(samples)
-        told("the rules, on what they were learnt from", [rule_cost(tree, s) for s in samples])
+        print_costs("the rules, on what they were learnt from", [rule_cost(tree, s) for s in samples])
         print("\n".join(tree.text()))
         pathlib.Path(options.write).write_text("\n".join(tree.rows()) + "\n", encoding="utf-8")
     return 0

@@ -189,7 +189,7 @@ class Bench {
   int next_ = 0;
 };
 
-/// Of a command that runs nothing.
+/// Answers a command that runs nothing.
 void answer_to(Bench& bench, const std::string& line) {
   std::string failure;
   try {

@@ -6,9 +6,13 @@
 
 #include <atomic>
 #include <random>
+#include <set>
 #include <thread>
 
+#include "analysis/support.hpp"
+#include "jit/compile/pipeline.hpp"
 #include "jit/learn/background.hpp"
+#include "jit/learn/learn.hpp"
 #include "tessera/base/error.hpp"
 
 namespace THIS_FILE {
@@ -181,6 +185,22 @@ TEST(Learning, AFailureOfTheWorkIsTheLaunchs) {
   EXPECT_EQ(rig.runs(), 10) << "no launch ran twice";
 }
 
+TEST(Learning, ALaunchThatIsNotTimedRunsOnceToo) {
+  Rig rig;
+  rig.work->ready();
+  rig.launch(1);
+  rig.own->fails = true;
+  int failures = 0;
+  const int before = rig.runs();
+  for (int i = 0; i < 20; ++i) {  // of another size: they are not timed
+    try {
+      rig.launch(2);
+    } catch (const DeviceError&) { ++failures; }
+  }
+  EXPECT_EQ(failures, 20);
+  EXPECT_EQ(rig.runs() - before, 20);
+}
+
 TEST(Learning, WithoutOthersThereIsNothingToLearn) {
   Rig rig;
   LearningWork alone(
@@ -215,6 +235,32 @@ TEST(Learning, ThreadsMayLaunchAtTheSameTime) {
   EXPECT_EQ(a->runs + b->runs, kThreads * kLaunches);
   while (work.learns()) work.launch({});
   EXPECT_EQ(reports, 1);
+}
+
+void doubled(Mut<f32, 1024> y, In<f32, dyn> x) { y.store(x.load_like(y) * 2.0f); }
+void normalised(Mut<f32, 1, 1024> y, In<f32, dyn, dyn> x) {
+  auto t = x.load_like(y);
+  y.store(t / sum(t, axis<1>));
+}
+
+/// The numbers of warps that would be tried.
+template <auto K>
+std::set<int> warps_tried(const std::vector<std::vector<std::int64_t>>& dims, jit::Form form) {
+  const test::Recorded r = test::recorded<K>();
+  jit::Prepared p = jit::prepare(*r.trace.module, r.facts, r.held(dims), {90, 132}, nullptr, form);
+  std::set<int> warps;
+  for (const passes::Tuning& t : jit::hints_to_try(p))
+    warps.insert(t.warps.value_or(0) == p.choices.warps ? 0 : *t.warps);
+  return warps;
+}
+
+TEST(HintsToTry, ChangeWarpsOnlyWhereNoOrderMatters) {
+  const std::vector<std::vector<std::int64_t>> line{{1 << 20}, {1 << 20}}, rows{{64, 1024}, {64, 1024}};
+  EXPECT_GT(warps_tried<&doubled>(line, jit::Form::Chosen).size(), 2u);
+  EXPECT_EQ(warps_tried<&normalised>(rows, jit::Form::Chosen), std::set<int>{0}) << "the chosen number alone";
+  EXPECT_GT(warps_tried<&doubled>(line, jit::Form::PlainStores).size(), 2u) << "no form changes its results";
+  EXPECT_TRUE(warps_tried<&normalised>(rows, jit::Form::PlainStores).empty())
+      << "another form may add in another order";
 }
 
 TEST(Background, JobsRunInOrderAndMayFail) {

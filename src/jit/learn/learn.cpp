@@ -19,16 +19,16 @@
 namespace tessera::jit {
 namespace {
 
-constexpr int kMostWarpsTried = 16;
-constexpr std::size_t kMostCandidates = 12;
+constexpr int kMaxWarpsTried = 16;
+constexpr std::size_t kMaxCandidates = 12;
 constexpr int kRegistersTried[] = {128, 96, 64, 40};  // of a thread, that an occupancy leaves
 constexpr int kLatenciesTried[] = {2, 3, 4, 6};
 constexpr int kBlocksOfProducts[] = {1, 2, 3};
 
 int blocks_with(int warps, int registers) {
-  constexpr int kSharing = 4, kMostBlocks = 32;  // warps among which the assembler divides registers at least
+  constexpr int kSharing = 4, kMaxBlocks = 32;  // warps among which the assembler divides registers at least
   const int threads = std::max(warps, kSharing) * machine::kThreadsAWarp;
-  return std::clamp(static_cast<int>(machine::kRegisters / (threads * registers)), 1, kMostBlocks);
+  return std::clamp(static_cast<int>(machine::kRegisters / (threads * registers)), 1, kMaxBlocks);
 }
 
 std::string date() {
@@ -82,7 +82,7 @@ std::vector<std::pair<std::string, Prepared>> prepared_candidates(const Prepared
   std::vector<std::pair<std::string, Prepared>> all;
   std::vector<Digest> seen{own.identity};
   for (const passes::Tuning& hints : hints_to_try(own)) {
-    if (all.size() == kMostCandidates) break;
+    if (all.size() == kMaxCandidates) break;
     Prepared p = subject.prepare(hints);
     if (!same_launch(own.choices.abi, p.choices.abi, is_persistent(own))) continue;
     if (std::ranges::find(seen, p.identity) != seen.end()) continue;
@@ -102,15 +102,17 @@ std::vector<passes::Tuning> hints_to_try(const Prepared& own) {
     t.warps = warps, t.occupancy = occupancy, t.latency = latency;
     all.push_back(t);
   };
+  const bool order = analysis::order_matters(entry_of(*own.module));
+  // Another form may combine numbers in another order, and candidates are made from what the passes choose.
+  if (order && own.form != Form::Chosen) return all;
   if (chosen.features[passes::Feature::products] > 0) {
     for (const int blocks : kBlocksOfProducts)
       for (const int steps : kLatenciesTried) add(chosen.warps, blocks, steps);
     return all;
   }
-  const bool any_warps = !analysis::order_matters(entry_of(*own.module));
   for (const double factor : {1.0, 2.0, 0.5, 4.0, 0.25}) {
     const double warps = chosen.warps * factor;
-    if (warps < 1 || warps > kMostWarpsTried || (factor != 1.0 && !any_warps)) continue;
+    if (warps < 1 || warps > kMaxWarpsTried || (factor != 1.0 && order)) continue;
     add(static_cast<int>(warps), 0);
     for (const int registers : kRegistersTried)
       if (registers <= 64 || factor == 1.0)

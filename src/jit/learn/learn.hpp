@@ -22,7 +22,7 @@ struct LearningSubject {
   const CompileOptions& options;
 };
 
-/// Of a LearningScope of this thread: 1 or 0; -1 without one.
+/// What the innermost LearningScope of this thread says: 1 or 0; -1 without one.
 extern thread_local constinit signed char scoped_learning;
 /// True where launches of this thread learn: in a LearningScope, else as TESSERA_LEARN says.
 inline bool learning_is_on() { return scoped_learning >= 0 ? scoped_learning == 1 : env_flag(Env::LEARN, false); }

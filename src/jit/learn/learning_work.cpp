@@ -11,8 +11,8 @@ constexpr int kFirstRounds = 3, kAllRounds = 9;  // measurements of every candid
 constexpr double kNear = 1.15;  // times of the best beyond which a candidate is out after the first rounds
 constexpr double kGain = 1.01;  // by which a candidate has to be faster than the compiler's choice
 // Launches of other sizes, one after the other, after which learning turns to these; launches after which it ends.
-constexpr int kUnlike = 64, kMostLaunches = 4096;
-constexpr std::size_t kMostPending = 32;
+constexpr int kUnlike = 64, kMaxLaunches = 4096;
+constexpr std::size_t kMaxPending = 32;
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -119,31 +119,36 @@ void LearningWork::finish(std::size_t winner) const {
   report_(result);
 }
 
-/// What goes wrong while times are taken ends learning, not the launch: `work` runs in any case, and exactly once.
+/// The measurement that a launch is to be, with its begin enqueued; nothing for a launch that is not timed.
+std::optional<LearningWork::Pending> LearningWork::begin(const runtime::LaunchContext& c) const {
+  collect();
+  judge();
+  if (++launches_ > kMaxLaunches) phase_.store(Phase::Done, std::memory_order_release);
+  if (phase_.load(std::memory_order_relaxed) != Phase::Learning || pending_.size() >= kMaxPending || !is_comparable(c))
+    return std::nullopt;
+  const auto next = next_to_time();
+  if (!next) return std::nullopt;
+  Pending timed{*next, make_mark_(), make_mark_()};
+  timed.begin->launch(c);
+  return timed;
+}
+
+/// What goes wrong while times are taken ends learning, not the launch. The work itself stands in no `try`: it runs
+/// exactly once, and its failure is the launch's.
 void LearningWork::launch(const runtime::LaunchContext& c) const {
   if (phase_.load(std::memory_order_acquire) != Phase::Learning || c.native_node != nullptr) return running().launch(c);
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || phase_.load(std::memory_order_relaxed) != Phase::Learning) return running().launch(c);
-  Pending timed{};
+  std::optional<Pending> timed;
   try {
-    collect();
-    judge();
-    if (++launches_ > kMostLaunches) phase_.store(Phase::Done, std::memory_order_release);
-    const bool times =
-        phase_.load(std::memory_order_relaxed) == Phase::Learning && pending_.size() < kMostPending && is_comparable(c);
-    const auto next = times ? next_to_time() : std::nullopt;
-    if (!next) return running().launch(c);
-    timed = {*next, make_mark_(), make_mark_()};
-    timed.begin->launch(c);
-  } catch (const std::exception&) {
-    phase_.store(Phase::Done, std::memory_order_release);
-    return running().launch(c);
-  }
-  candidates_[timed.candidate].work->launch(c);
+    timed = begin(c);
+  } catch (const std::exception&) { phase_.store(Phase::Done, std::memory_order_release); }
+  if (!timed) return running().launch(c);
+  candidates_[timed->candidate].work->launch(c);
   try {
-    timed.end->launch(c);
-    ++candidates_[timed.candidate].asked;
-    pending_.push_back(std::move(timed));
+    timed->end->launch(c);
+    ++candidates_[timed->candidate].asked;
+    pending_.push_back(std::move(*timed));
   } catch (const std::exception&) { phase_.store(Phase::Done, std::memory_order_release); }
 }
 

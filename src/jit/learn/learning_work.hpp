@@ -68,6 +68,7 @@ class LearningWork final : public runtime::Launchable {
   Size size_of(const runtime::LaunchContext&) const;
   bool is_comparable(const runtime::LaunchContext&) const;
   std::optional<std::size_t> next_to_time() const;
+  std::optional<Pending> begin(const runtime::LaunchContext&) const;
   void collect() const;
   void judge() const;
   void finish(std::size_t winner) const;

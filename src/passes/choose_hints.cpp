@@ -20,6 +20,7 @@ namespace tessera::passes {
 
 using ir::Op;
 using ir::Operation;
+using machine::kFewestSharingWarps;
 using machine::kRegisters;
 using machine::kRegistersAThread;
 using machine::kReservedShared;
@@ -64,7 +65,7 @@ constexpr int kOneWarpChunk = 1024, kManyWarpsChunk = 4096, kMostWalkWarps = 16;
 constexpr int kRowRegisters = 16;  // of a thread, in addition to the row that it holds
 constexpr int kRegisterBytes = 4;
 // The same for blocks of one warp. The assembler rounds a block up to four warps when it divides the registers.
-constexpr int kLoneWarpRegisters = 32, kFewestSharingWarps = 4;
+constexpr int kLoneWarpRegisters = 32;
 constexpr int kBytesAWarp = 32 * analysis::kVectorBytes;
 constexpr int kElementsAWarp = 512;  // 16 elements a thread
 // Of a kernel with expanded scans: registers of a thread beside twice the tile, those of the tile for which there are

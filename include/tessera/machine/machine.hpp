@@ -26,6 +26,8 @@ struct Machine {
   Rates rates;
 };
 
+/// Warps among which NVIDIA's assembler divides the registers of an SM at least: a block of fewer counts as so many.
+inline constexpr int kFewestSharingWarps = 4;
 inline constexpr int kRegisters = 65536;       ///< of an SM, every generation since sm_30
 inline constexpr int kRegistersAThread = 255;  ///< the most that a thread can have
 inline constexpr int kRegisterGranule = 8;     ///< registers of a thread are allocated so many at a time

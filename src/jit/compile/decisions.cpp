@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "jit/code/json_text.hpp"
 #include "jit/code/sha256.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
@@ -16,19 +17,10 @@
 namespace tessera::jit {
 namespace {
 
-std::string in_quotes(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return out + '"';
-}
-
 std::string features_text(const passes::Features& features) {
   std::string text;
   for (std::size_t i = 0; i < passes::kFeatures; ++i)
-    text += concat(i == 0 ? "" : ", ", in_quotes(passes::feature_table()[i].name), ": ",
+    text += concat(i == 0 ? "" : ", ", json_text(passes::feature_table()[i].name), ": ",
                    features[static_cast<passes::Feature>(i)]);
   return text;
 }
@@ -54,10 +46,10 @@ void note_decision(const std::string& label, std::uint64_t predicates, const Pre
   std::snprintf(numbers, sizeof numbers, "%llx", static_cast<unsigned long long>(predicates));
   std::snprintf(time, sizeof time, "%.3g", seconds);
   const SourceLocation where = entry_of(*made.module).loc;
-  append(path, concat("{\"kernel\": ", in_quotes(label),
-                      ", \"where\": ", in_quotes(concat(where.file, ":", where.line)), ", \"predicates\": \"", numbers,
-                      "\", \"gpu\": \"", machine::gpu_name(made.target.sm), "\", \"hints\": ", in_quotes(hints),
-                      ", \"form\": ", in_quotes(name_of(made.form)), ", \"code\": \"", hex(made.identity),
+  append(path, concat("{\"kernel\": ", json_text(label),
+                      ", \"where\": ", json_text(concat(where.file, ":", where.line)), ", \"predicates\": \"", numbers,
+                      "\", \"gpu\": \"", machine::gpu_name(made.target.sm), "\", \"hints\": ", json_text(hints),
+                      ", \"form\": ", json_text(name_of(made.form)), ", \"code\": \"", hex(made.identity),
                       "\", \"warps\": ", c.warps, ", \"ctas\": ", c.ctas, ", \"occupancy\": ", c.occupancy,
                       ", \"latency\": ", c.latency, ", \"pieces\": ", c.abi.pieces, ", \"registers\": ", r.registers,
                       ", \"stack\": ", r.stack, ", \"shared\": ", r.shared, ", \"threads\": ", r.threads,

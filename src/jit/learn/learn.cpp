@@ -26,9 +26,8 @@ constexpr int kLatenciesTried[] = {2, 3, 4, 6};
 constexpr int kBlocksOfProducts[] = {1, 2, 3};
 
 int blocks_with(int warps, int registers) {
-  constexpr int kSharing = 4, kMaxBlocks = 32;  // warps among which the assembler divides registers at least
-  const int threads = std::max(warps, kSharing) * machine::kThreadsAWarp;
-  return std::clamp(static_cast<int>(machine::kRegisters / (threads * registers)), 1, kMaxBlocks);
+  const int threads = std::max(warps, machine::kFewestSharingWarps) * machine::kThreadsAWarp;
+  return std::clamp(static_cast<int>(machine::kRegisters / (threads * registers)), 1, machine::kMostBlocks);
 }
 
 std::string date() {

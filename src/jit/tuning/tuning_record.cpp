@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "jit/code/json_text.hpp"
 #include "jit/code/sha256.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -37,20 +38,6 @@ constexpr std::size_t kSumDigits = 16;  // of SHA-256: detects damage; not for s
 constexpr std::string_view kSumField = ",\"sum\":\"", kEnd = "\"}";
 
 std::string sum_of(std::string_view text) { return hex(sha256(std::as_bytes(std::span(text)))).substr(0, kSumDigits); }
-
-std::string json_text(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      (out += '\\') += c;
-    else if (code < 0x20)
-      out += concat("\\u00", kHexDigits[code >> 4], kHexDigits[code & 15]);
-    else
-      out += c;
-  }
-  return out + '"';
-}
 
 [[noreturn]] void fail(const std::string& found) { throw IoError(concat("expected a tuning record, found ", found)); }
 

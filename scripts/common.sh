@@ -64,7 +64,7 @@ need_to_fuzz() {
 
 # What programs of build/tsan need: the races that are none, and a program that finds the names in them. Clang's runtime
 # looks for one of LLVM's, which is another package; addr2line is beside every linker.
-tsan_options() { echo "suppressions=$root/tests/tsan.supp external_symbolizer_path=$(command -v addr2line) ${TSAN_OPTIONS:-}"; }
+tsan_options() { echo "suppressions=$root/tests/tsan.supp external_symbolizer_path=$(command -v addr2line) atexit_sleep_ms=50 ${TSAN_OPTIONS:-}"; }
 
 # Runs a command as root, with sudo if need be.
 as_root() {

@@ -92,12 +92,50 @@ record() {  # <step> <outcome> <text>
   [ "$outcome" = ok ] || failed=yes
 }
 
-configure_and_build() {  # <step> [cmake options]; $targets limits what is built
-  local step=$1
-  shift
-  cmake --preset "$step" -DTESSERA_JOIN_SOURCES=ON "$@" >"build/$step.configure.log" 2>&1 || { cat "build/$step.configure.log"; return 1; }
+# A step's title, the targets that it builds (none: all), the options of ctest, and those of CMake: set by the list of steps below.
+declare -A titles targets test_options cmake_options
+set_step() {  # <step> <title> <targets> <ctest options> [cmake options]
+  titles[$1]=$2 targets[$1]=$3 test_options[$1]=$4 cmake_options[$1]=''
+  [ $# -le 4 ] || cmake_options[$1]=$(printf '%q ' "${@:5}")
+}
+
+configure_and_build() {  # <step>
+  local step=$1 options=()
+  eval "options=(${cmake_options[$step]})"
+  cmake --preset "$step" -DTESSERA_JOIN_SOURCES=ON "${options[@]}" >"build/$step.configure.log" 2>&1 || { cat "build/$step.configure.log"; return 1; }
   # shellcheck disable=SC2086
-  ninja -C "build/$step" -j "$jobs" -k 20 ${targets:-}
+  ninja -C "build/$step" -j "$jobs" -k 20 ${targets[$step]}
+}
+
+# Work of a later step that begins early, because tests wait for each other and for a time to pass: it gets what the processors
+# have left over, so that no test is slower for it. `collect` waits for it, and its processor time counts from then on: the
+# subshell ends no earlier.
+ahead_of=''
+trap '[ -z "$ahead_of" ] || pkill -P "$ahead_pid" || true; [ -z "$ahead_of" ] || kill "$ahead_pid"' EXIT
+ahead() {  # <step> <command>
+  if [ -n "$ahead_of" ] || ! wanted "$1"; then return; fi
+  ahead_of=$1
+  rm -f "build/$1.collected"
+  (
+    chrt --idle --pid 0 $BASHPID 2>/dev/null || renice -n 19 $BASHPID >/dev/null
+    "${@:2}" >"build/$1.ahead.log" 2>&1
+    status=$?
+    until [ -e "build/$1.collected" ]; do sleep 0.1; done
+    exit $status
+  ) &
+  ahead_pid=$!
+}
+collect() {  # <step> <command>: the outcome of what began early, or of the command
+  if [ "$ahead_of" != "$1" ]; then
+    "${@:2}"
+    return
+  fi
+  ahead_of=''
+  touch "build/$1.collected"
+  local status=0
+  wait "$ahead_pid" || status=$?
+  cat "build/$1.ahead.log"
+  return $status
 }
 
 # One more at a time than there are processors: many tests of servers and of processes wait for a time to pass.
@@ -108,21 +146,20 @@ run_tests() {  # <step> [ctest options]
     grep --line-buffered -vE '^ *Start +[0-9]+:|^ *[0-9]+/[0-9]+ Test .* Passed '
 }
 
-# do_step <step> <title> <ctest options> [cmake options]
-do_step() {
-  local step=$1 title=$2 test_options=$3
-  shift 3
+do_step() {  # <step> [<later step> <command>]: that begins while the tests run
+  local step=$1
   wanted "$step" || return 0
-  say "$title (build/$step, $jobs jobs)"
+  say "${titles[$step]} (build/$step, $jobs jobs)"
   begin
   rm -f "build/$step.tests.log"
-  if ! configure_and_build "$step" "$@"; then
+  if ! collect "$step" configure_and_build "$step"; then
     record "$step" FAILED "the build failed; see above"
     return
   fi
-  say "$title: tests"
+  [ $# = 1 ] || ahead "${@:2}"
+  say "${titles[$step]}: tests"
   # shellcheck disable=SC2086
-  if run_tests "$step" $test_options; then
+  if run_tests "$step" ${test_options[$step]}; then
     record "$step" ok "$(grep 'tests passed' "build/$step.tests.log")"
   else
     record "$step" FAILED "$(grep 'tests passed' "build/$step.tests.log" || echo 'no tests ran')"
@@ -151,11 +188,12 @@ do_docs() {
   fi
 }
 
+lint() { scripts/lint.sh --clang "$clang" --jobs "$jobs" --share 4; }
 do_lint() {
   wanted lint || return 0
   begin
   say "clang-tidy and clang-query $clang"
-  if scripts/lint.sh --clang "$clang" --jobs "$jobs" --share 4; then
+  if collect lint lint; then
     record lint ok ''
   else
     record lint FAILED 'see above'
@@ -245,17 +283,25 @@ get_debian_programs() {
 [ $full = no ] || { get_nvidia_packages && get_text_packages && get_chromium && get_debian_programs; }
 
 # The kernels of the benchmarks, 500 of them, are compiled and tested by the long tests (part kernels).
-do_step dev "g++" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} ${TESSERA_TORCH_PYTHON:+"-DTESSERA_TORCH_PYTHON=$TESSERA_TORCH_PYTHON"} -DTESSERA_BUILD_GENERALITY=OFF
+set_step dev "g++" "" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} ${TESSERA_TORCH_PYTHON:+"-DTESSERA_TORCH_PYTHON=$TESSERA_TORCH_PYTHON"} -DTESSERA_BUILD_GENERALITY=OFF
 # One build for both: clang's diagnostics do not depend on the sanitizers, and the fuzzers and clang-tidy use it too.
 # Not here: model checks that take long with the sanitizers (part models of the long tests; other exhaustive searches run), pages of commands, what
 # the assembler makes of kernels, and whole models whose numbers are compared. The command, the examples, the programs of the
 # guide and the tests of the kernel library have few pointers of their own. The long tests (part sanitizers) watch what is left out.
 # Reports name eight callers of an allocation: recording thirty for each took a twentieth of the tests' time.
-ASAN_OPTIONS=malloc_context_size=8:${ASAN_OPTIONS:-} do_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "-LE structure|consumer|tileiras|reject -E ^Model.*AtRandom|^ModelFailures|^ModelGraphs.(On|Leases|FailuresOf)|^pages|/GpuCode|/PublishedSizes|^NearTies|^Mortar(Exact|Fast)[.]|^MortarParallelLoad[.](Random|Plans)|/ExpertLayer|^MortarSampler.Draws|^mortar[.](command|load_command|server_fuzz|page|proxy|sizing|processes)|^mesh[.]mpi.*4$" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF -DTESSERA_BUILD_KERNEL_TESTS=OFF -DTESSERA_BUILD_GUIDE=OFF -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_EXAMPLES=OFF
+export ASAN_OPTIONS=malloc_context_size=8:${ASAN_OPTIONS:-}
+set_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "" "-LE structure|consumer|tileiras|reject -E ^Model.*AtRandom|^ModelFailures|^ModelGraphs.(On|Leases|FailuresOf)|^pages|/GpuCode|/PublishedSizes|^NearTies|^Mortar(Exact|Fast)[.]|^MortarParallelLoad[.](Random|Plans)|/ExpertLayer|^MortarSampler.Draws|^mortar[.](command|load_command|server_fuzz|page|proxy|sizing|processes)|^mesh[.]mpi.*4$" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF -DTESSERA_BUILD_KERNEL_TESTS=OFF -DTESSERA_BUILD_GUIDE=OFF -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_EXAMPLES=OFF
 # Compiled by clang, which takes half of g++'s time for it. Not here: what one thread computes, and what the assembler makes
 # of kernels. The long tests (part races) have these too.
-TSAN_OPTIONS=$(tsan_options) targets=concurrency_tests do_step tsan "thread sanitizer" "-L concurrency -E ^(Elementwise|Elementary|Matmul|Chains|SameBits|Reproducible|NpyHeader)[.]|/GpuCode" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
-targets=processor_tests do_step aarch64 "64-bit ARM, cross-compiled and emulated" "-L processor"
+TSAN_OPTIONS=$(tsan_options)
+export TSAN_OPTIONS
+set_step tsan "thread sanitizer" concurrency_tests "-L concurrency -E ^(Elementwise|Elementary|Matmul|Chains|SameBits|Reproducible|NpyHeader)[.]|/GpuCode" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
+set_step aarch64 "64-bit ARM, cross-compiled and emulated" processor_tests "-L processor"
+
+do_step dev clang configure_and_build clang
+do_step clang tsan configure_and_build tsan
+do_step tsan aarch64 configure_and_build aarch64
+do_step aarch64 lint lint
 do_long
 do_lint
 do_docs

@@ -13,16 +13,21 @@ using ir::Op;
 
 namespace {
 
-constexpr std::uint64_t kWidest = kVectorBytes;           // also what TMA asks of bases and strides
-constexpr std::uint64_t kManyVectors = 2 * 32 * kWidest;  // two for each thread of a warp
-constexpr std::int64_t kMaxDim = 0x7FFFFFFF;              // LaunchContract
+constexpr std::uint64_t kWidest = kVectorBytes;  // also what TMA asks of bases and strides
+constexpr std::int64_t kMaxDim = 0x7FFFFFFF;     // LaunchContract
 
 bool is_power_of_two(std::uint64_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
 }  // namespace
 
-Collector::Collector(const LaunchContract& contract, ConditionPool& conditions)
-    : RangeAnalysis(contract, conditions), contract_(&contract), conditions_(&conditions), samples_(contract) {}
+Collector::Collector(const LaunchContract& contract, ConditionPool& conditions,
+                     std::span<const LaunchPredicate> predicates, std::deque<LaunchQuestion>& questions)
+    : RangeAnalysis(contract, conditions),
+      contract_(&contract),
+      conditions_(&conditions),
+      predicates_(predicates),
+      questions_(&questions),
+      samples_(contract) {}
 
 std::vector<FoundClaim> Collector::collect(const ir::Function& function) {
   ir::walk(function.body(), [&](const ir::Operation& op) {
@@ -33,6 +38,7 @@ std::vector<FoundClaim> Collector::collect(const ir::Function& function) {
   });
   run(function);
   claim_arguments(function);
+  answer_questions(function);
   return std::move(found_);
 }
 
@@ -139,18 +145,6 @@ std::vector<int> extent_args(const ir::Operation& make_view) {
   return of_tile;
 }
 
-/// Computed from arguments and constants alone. `known`: what is known of values that were looked at.
-bool is_same_in_all_blocks(ir::Value v, std::unordered_map<const ir::ValueImpl*, bool>& known) {
-  const ir::Operation* op = v.def();
-  if (op == nullptr) return v.argument_block()->parent() == nullptr;
-  if (const auto it = known.find(v.impl()); it != known.end()) return it->second;
-  const bool pure = op->op() != Op::GetTileBlockId && op->num_regions() == 0 && op->info().has(ir::traits::Pure);
-  const bool same = pure && std::ranges::all_of(op->operands(), [&](const ir::OpOperand& o) {
-                      return is_same_in_all_blocks(o.value, known);
-                    });
-  return known[v.impl()] = same;
-}
-
 }  // namespace
 
 /// True if `v` is constant within a block: it depends on the block's number and the arguments only.
@@ -202,133 +196,6 @@ void Collector::claim_bounded(int arg, std::int64_t lower, std::int64_t upper, O
   f.claim.upper = upper;
   f.use = use;
   f.when = when;
-  found_.push_back(f);
-}
-
-// The shortest tile that obligations ask a row's length for is the kernel's divided by this. So claim_many_pieces
-// counts a tile as small that split_tiles may make small.
-constexpr std::int64_t kTileOverSmallest = 4;
-
-/// Obligations that a row which is shorter than its tile fills more than half, or more than three quarters of it; that
-/// it ends within half or a quarter of it; and that it ends within five or six eighths of the tile, its half or its
-/// quarter.
-void Collector::claim_row_length(int arg, std::int64_t tile, Conditions also) {
-  struct Length {
-    std::int64_t least, most;
-  };
-  std::vector<Length> lengths{{tile / 2 + 1, tile - 1}, {tile / 4 * 3 + 1, tile - 1}};
-  has_row_lengths_ = true;
-  const std::int64_t smallest = tile / kTileOverSmallest;
-  for (std::int64_t part = tile; part >= smallest; part /= 2) {
-    const std::int64_t half = part / 2;
-    for (const std::int64_t more : {part / 8, part / 4})
-      if (more >= kLeastPartOfRow) lengths.push_back({half + 1, half + more});
-    if (part < tile) lengths.push_back({part > smallest ? half + 1 : 1, part});
-  }
-  ExprPool& e = math().exprs();
-  for (const auto [least, most] : lengths) {
-    const Conditions fits = conditions_->both(conditions_->less_equal(e.arg(arg), e.constant(most)), also);
-    const Conditions fills = conditions_->less_equal(e.constant(least), e.arg(arg));
-    claim_bounded(arg, least, most, ObligationUse::Mask, conditions_->both(fills, fits));
-  }
-}
-
-/// That part of the row needs no mask (docs/compiler/unmask.md), or that the rest of the tile is empty
-/// (docs/compiler/split_tiles.md). For tensors of rows, and vectors as long as a row.
-/// Products load tiles by tensor copies, which have no masks.
-void Collector::claim_row_extents(const ir::Block& entry) {
-  if (has_products_) return;
-  std::vector<CutAxis> rows, vectors;
-  for (const TensorContract& t : contract_->tensors) {
-    const auto bytes = ir::info(entry.arg(static_cast<std::size_t>(t.base_arg)).type().pointee().elem()).bytes;
-    for (int a = 0; a < t.rank; ++a) {
-      const int arg = t.base_arg + 1 + a, stride = arg + t.rank;
-      const bool contiguous = !entry.arg(static_cast<std::size_t>(stride)).has_uses();
-      for (const auto& [dim, tile] : taken_once_) {
-        const bool walked = std::find(walked_.begin(), walked_.end(), CutAxis(dim, tile)) != walked_.end();
-        if (dim == arg && contiguous && !walked && tile * bytes >= kManyVectors)
-          (t.rank > 1 ? rows : vectors).push_back({dim, tile});
-      }
-    }
-  }
-  ExprPool& e = math().exprs();
-  for (const auto& [arg, tile] : rows) claim_row_length(arg, static_cast<std::int64_t>(tile), kAlways);
-  for (const auto& [arg, tile] : vectors) {
-    const auto like = std::find_if(rows.begin(), rows.end(), [t = tile](const auto& r) { return r.second == t; });
-    if (like == rows.end()) continue;
-    const Expr vector = e.arg(arg), row = e.arg(like->first);
-    const Conditions equal =
-        conditions_->both(conditions_->less_equal(vector, row), conditions_->less_equal(row, vector));
-    claim_row_length(arg, static_cast<std::int64_t>(tile), equal);
-  }
-}
-
-/// Where pieces are small, a block takes several if there are many (passes::coarsen_blocks).
-void Collector::claim_many_pieces(const ir::Function& function) {
-  const std::optional<Expr> pieces = launch().pieces();
-  if (!pieces || has_products_) return;
-  std::int64_t most = 0;
-  bool shares_places = false;
-  std::unordered_map<const ir::ValueImpl*, bool> known;
-  ir::walk(function.body(), [&](const ir::Operation& op) {
-    if (op.op() == Op::AtomicRMWTko) {
-      // Sums of f16 and bf16 are added one by one (passes::reduce_atomics).
-      const ir::Elem elem = op.operand(1).type().elem();
-      const bool one_by_one = ir::info(elem).is_float && ir::info(elem).bits < 32;
-      shares_places = shares_places || (!one_by_one && is_same_in_all_blocks(op.operand(0), known));
-    } else if (const auto access = access_of(op)) {
-      most = std::max(most, bytes_of(access->tile));
-    }
-  });
-  const std::int64_t small = has_row_lengths_ ? kSmallTileBytes * kTileOverSmallest : kSmallTileBytes;
-  if (most == 0 || most > (shares_places ? kSharedPlacesTileBytes : small)) return;
-  FoundClaim f;
-  f.claim.kind = ClaimKind::ManyPieces;
-  f.claim.lower = kManyPieces;
-  f.use = ObligationUse::Pieces;
-  f.when = conditions_->less_equal(math().exprs().constant(kManyPieces), *pieces);
-  found_.push_back(f);
-}
-
-/// Where few blocks share the SMs, loops load by tensor copies (passes::choose_access_paths), and a block with products
-/// has an SM alone (passes::choose_hints).
-void Collector::claim_few_pieces(const ir::Function& function) {
-  const std::optional<Expr> pieces = launch().pieces();
-  bool reduces = false, large = false;
-  LargestReductions reductions;
-  int products = 0;
-  ir::walk(function.body(), [&](const ir::Operation& op) {
-    reduces = reduces || reduces_in_loop(op, reductions);
-    if (!is_product(op)) return;
-    ++products;
-    large = uses_tensor_cores(op) && loops_around(op) > 0 && op.result().type().num_elements() >= kLargeProduct;
-  });
-  if (!pieces || !(has_products_ ? products == 1 && large : reduces)) return;
-  FoundClaim f;
-  f.claim.kind = ClaimKind::FewPieces;
-  f.claim.upper = has_products_ ? kOneWaveOfPieces : kFewPieces;
-  f.use = has_products_ ? ObligationUse::Waves : ObligationUse::Copies;
-  f.when = conditions_->less_equal(*pieces, math().exprs().constant(f.claim.upper));
-  found_.push_back(f);
-}
-
-/// A grid of several axes numbers the pieces without divisions (passes::use_grid_axes).
-void Collector::claim_grid_fits() {
-  if (contract_->pieces_of_tensor < 0 || !launch().pieces() || !division_) return;
-  ExprPool& e = math().exprs();
-  const Expr most = e.constant(kMostBlocksAlongYOrZ);
-  const int rank = static_cast<int>(contract_->piece.size());
-  FoundClaim f;
-  f.claim.kind = ClaimKind::GridFits;
-  f.use = ObligationUse::Division;
-  f.where = division_->loc;
-  f.when = kAlways;
-  Expr others = e.constant(1);
-  for (int a = 0; a < rank; ++a) {
-    f.when = conditions_->both(f.when, conditions_->less_equal(launch().pieces_along(a), most));
-    if (a < rank - 2) others = e.mul(others, launch().pieces_along(a));
-  }
-  f.when = conditions_->both(f.when, conditions_->less_equal(others, most));
   found_.push_back(f);
 }
 
@@ -448,8 +315,7 @@ void Collector::claim_parts_of_vectors(const TensorContract& t, const ir::Block&
   }
 }
 
-/// One obligation for the address of a tensor, one for all its strides, one for each way its dimensions are cut; of
-/// rows two for how much of a tile they fill.
+/// One obligation for the address of a tensor, one for all its strides, one for each way its dimensions are cut.
 void Collector::claim_arguments(const ir::Function& function) {
   const ir::Block& body = function.body();
   ExprPool& e = math().exprs();
@@ -470,10 +336,6 @@ void Collector::claim_arguments(const ir::Function& function) {
     }
     if (unit_axis >= 0) claim_parts_of_vectors(t, body, unit_axis);
   }
-  claim_row_extents(body);
-  claim_many_pieces(function);
-  claim_few_pieces(function);
-  claim_grid_fits();
 }
 
 }  // namespace tessera::analysis

@@ -1,6 +1,8 @@
 // Finds claims while the dataflow runs. Private to the layer. docs/compiler/facts.md.
 #pragma once
+#include <deque>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -41,7 +43,9 @@ class Samples {
 
 class Collector final : public RangeAnalysis {
  public:
-  Collector(const LaunchContract& contract, ConditionPool& conditions);
+  /// `questions` takes what the rows of `predicates` ask; claims point into it.
+  Collector(const LaunchContract& contract, ConditionPool& conditions, std::span<const LaunchPredicate> predicates,
+            std::deque<LaunchQuestion>& questions);
   /// All claims about `function`, in program order, those about arguments last.
   std::vector<FoundClaim> collect(const ir::Function& function);
   /// The certificate of the claims collected for `function`: `obligations` by their numbers.
@@ -78,15 +82,18 @@ class Collector final : public RangeAnalysis {
                        ObligationUse use = ObligationUse::Divisibility);
   void claim_parts_of_vectors(const TensorContract& t, const ir::Block& entry, int unit_axis);
   void claim_bounded(int arg, std::int64_t lower, std::int64_t upper, ObligationUse use, Conditions when);
-  void claim_row_length(int arg, std::int64_t tile, Conditions also);
-  void claim_row_extents(const ir::Block& entry);
-  void claim_many_pieces(const ir::Function& function);
-  void claim_few_pieces(const ir::Function& function);
-  void claim_grid_fits();
   Conditions stride_condition(Expr stride, std::uint64_t bytes);
+
+  // answer_questions.cpp
+  void answer_questions(const ir::Function& function);
+  void answer(const LaunchQuestion& question, int row);
+  std::vector<TakenAxis> axes_taken(const ir::Block& entry) const;
+  std::optional<Expr> subject_of(const LaunchBound& bound);
 
   const LaunchContract* contract_;
   ConditionPool* conditions_;
+  std::span<const LaunchPredicate> predicates_;
+  std::deque<LaunchQuestion>* questions_;
   Samples samples_;
   std::unordered_map<const ir::ValueImpl*, Truth> truths_;
   std::unordered_set<const ir::ValueImpl*> wanted_;
@@ -98,7 +105,6 @@ class Collector final : public RangeAnalysis {
   std::vector<FoundClaim> found_;
   bool has_products_ = false;                               ///< matrix products
   std::unordered_set<const ir::Operation*> operand_loads_;  ///< what they multiply
-  bool has_row_lengths_ = false;                            ///< obligations say how long rows are
   const ir::Operation* division_ = nullptr;                 ///< the first that want_division considers
 };
 

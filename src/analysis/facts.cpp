@@ -2,6 +2,8 @@
 #include "tessera/analysis/facts.hpp"
 
 #include <algorithm>
+#include <array>
+#include <deque>
 #include <unordered_map>
 
 #include "analysis/collector.hpp"
@@ -14,7 +16,8 @@ namespace tessera::analysis {
 struct Facts::Impl {
   std::vector<Obligation> obligations;
   std::vector<Claim> claims;
-  std::vector<std::size_t> places;  // of the claims' operations in a walk of the entry
+  std::deque<LaunchQuestion> questions;  // which claims point to
+  std::vector<std::size_t> places;       // of the claims' operations in a walk of the entry
   LaunchPredicates conditions;
   Certificate certificate;
   LaunchContract contract;
@@ -52,19 +55,31 @@ void each_operation(const ir::Module& module, F&& f) {
   if (const ir::Function* entry = entry_of(module)) ir::walk(entry->body(), f);
 }
 
+constexpr std::array kClaimInfos = {
+#define TESSERA_CLAIM(kind, each_run, text) ClaimInfo{each_run, text},
+#include "tessera/analysis/claims.def"
+};
+
 /// What cannot be numbered any more.
 constexpr int kDropped = -2;
 
 }  // namespace
 
-Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract) {
+const ClaimInfo& info(ClaimKind kind) noexcept {
+  static constexpr ClaimInfo kUnknown{false, "a claim of a kind that there is not"};
+  const auto number = static_cast<std::size_t>(kind);
+  return number < kClaimInfos.size() ? kClaimInfos[number] : kUnknown;
+}
+
+Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract,
+                     std::span<const LaunchPredicate> predicates) {
   auto impl = std::make_unique<Impl>();
   impl->contract = contract;
   const ir::Function* entry = entry_of(module);
   if (entry == nullptr || entry->body().num_args() != contract.args.size()) return Facts(std::move(impl));
   ExprPool exprs;
   ConditionPool conditions(exprs);
-  Collector collector(contract, conditions);
+  Collector collector(contract, conditions, predicates, impl->questions);
   const std::vector<FoundClaim> found = collector.collect(*entry);
   const std::vector<std::string> names = argument_names(contract);
   const auto program = std::make_shared<LaunchProgram>();

@@ -15,6 +15,7 @@ namespace {
 
 using analysis::Claim;
 using analysis::ClaimKind;
+using BoundOf = analysis::LaunchBound::Of;
 using analysis::Invariant;
 using ir::AttrName;
 using ir::Op;
@@ -251,22 +252,8 @@ class Judge {
 
   void judge(const Operation* op) {
     for (const auto& [_, i] : about(asked_, op))
-      certified_[i] = (values_.prover().is_impossible() && is_of_one_run(claims_[i].kind)) || proves(claims_[i]);
-  }
-
-  /// Claims about what an operation does each time it runs: anything is true of one that never does. Others also say
-  /// what the operation is.
-  static bool is_of_one_run(ClaimKind kind) {
-    switch (kind) {
-      case ClaimKind::Condition:
-      case ClaimKind::Inbounds:
-      case ClaimKind::DivisorIsOne:
-      case ClaimKind::StepFits:
-      case ClaimKind::StartsTile:
-      case ClaimKind::AtLeast:
-      case ClaimKind::AtMost: return true;
-      default: return false;
-    }
+      certified_[i] =
+          (values_.prover().is_impossible() && analysis::info(claims_[i].kind).each_run) || proves(claims_[i]);
   }
 
   /// An entry argument that is a whole slot of the launch: of a narrower one the slot's other bits are anything.
@@ -292,9 +279,7 @@ class Judge {
     switch (c.kind) {  // about the entry: true at its beginning, not at some operation
       case ClaimKind::ArgDivisible: return !c.op && is_slot(index, true) && std::has_single_bit(c.divisor);
       case ClaimKind::ArgBounded: return !c.op && is_slot(index, false);
-      case ClaimKind::ManyPieces:
-      case ClaimKind::FewPieces:
-      case ClaimKind::GridFits: return !c.op;
+      case ClaimKind::OfLaunch: return !c.op && c.question != nullptr && is_answerable(*c.question);
       default: break;
     }
     if (c.op == nullptr) return false;
@@ -333,9 +318,7 @@ class Judge {
       }
       case ClaimKind::StepFits: return step_fits(*c.op);
       case ClaimKind::StartsTile: return starts_tile(*c.op);
-      case ClaimKind::ManyPieces: return p.at_most(Poly(c.lower), values_.pieces());
-      case ClaimKind::FewPieces: return p.at_most(values_.pieces(), Poly(c.upper));
-      case ClaimKind::GridFits: return grid_fits();
+      case ClaimKind::OfLaunch: return holds_in_launch(*c.question);
       case ClaimKind::CountsPieces: {
         if (index >= values_.pieces_along().size()) return false;
         const Poly by = values_.of(c.op->operand(1)), pieces = values_.pieces_along()[index];
@@ -349,15 +332,43 @@ class Judge {
     return false;
   }
 
-  bool grid_fits() {
-    const std::vector<Poly>& along = values_.pieces_along();
-    const Poly most(analysis::kMostBlocksAlongYOrZ);
-    Poly others(1);
-    for (std::size_t a = 0; a < along.size(); ++a) {
-      if (!values_.prover().at_most(along[a], most)) return false;
-      if (a + 2 < along.size()) others = others * along[a];
+  /// The question says something, of numbers that the launch has.
+  bool is_answerable(const analysis::LaunchQuestion& question) const {
+    const auto is_argument = [&](int argument) {
+      return argument >= 0 && is_slot(static_cast<std::size_t>(argument), false);
+    };
+    return !question.bounds.empty() && std::ranges::all_of(question.bounds, [&](const analysis::LaunchBound& b) {
+      return b.of != BoundOf::Argument || is_argument(b.index);
+    }) && std::ranges::all_of(question.equal, [&](const auto& pair) {
+      return is_argument(pair.first) && is_argument(pair.second);
+    });
+  }
+  bool holds_in_launch(const analysis::LaunchQuestion& question) {
+    Prover& p = values_.prover();
+    for (const auto& [a, b] : question.equal) {
+      const Poly x = values_.argument(static_cast<std::size_t>(a), 64, true),
+                 y = values_.argument(static_cast<std::size_t>(b), 64, true);
+      if (!p.at_most(x, y) || !p.at_most(y, x)) return false;
     }
-    return !along.empty() && values_.prover().at_most(others, most);
+    return std::ranges::all_of(question.bounds, [&](const analysis::LaunchBound& bound) {
+      const std::optional<Poly> number = number_of(bound);
+      const bool any_least = bound.least == analysis::LaunchBound::kNoLeast;
+      const bool any_most = bound.most == analysis::LaunchBound::kNoMost;
+      return number && (any_least || p.at_most(Poly(bound.least), *number)) &&
+             (any_most || p.at_most(*number, Poly(bound.most)));
+    });
+  }
+  /// What a bound is about; none where the launch has no such pieces.
+  std::optional<Poly> number_of(const analysis::LaunchBound& bound) {
+    const auto index = static_cast<std::size_t>(bound.index);
+    if (bound.of == BoundOf::Pieces) return values_.pieces();
+    if (bound.of == BoundOf::Argument) return values_.argument(index, 64, true);
+    const std::vector<Poly>& along = values_.pieces_along();
+    if (bound.index < 0 || along.empty() || index > along.size()) return std::nullopt;
+    if (bound.of == BoundOf::PiecesAlong) return index < along.size() ? std::optional(along[index]) : std::nullopt;
+    Poly product(1);
+    for (std::size_t a = 0; a < index; ++a) product = product * along[a];
+    return product;
   }
 
   /// Positions along an axis that are compared with its extent.

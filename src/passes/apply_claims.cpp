@@ -102,18 +102,7 @@ void apply(const Claim& c) {
       break;
     case ClaimKind::Inbounds: mark_inbounds(c.op, static_cast<std::size_t>(c.index)); break;
     case ClaimKind::DivisorIsOne: divide_by_one(c.op); break;
-    case ClaimKind::ArgDivisible:
-    case ClaimKind::ArgBounded: break;  // all of an argument's at once, below
-    case ClaimKind::StepFits: break;    // used by count_loops
-    case ClaimKind::StartsTile: break;  // used by regions_to_tiles
-    case ClaimKind::ManyPieces: break;  // used by coarsen_blocks
-    case ClaimKind::FewPieces: break;   // used by choose_access_paths
-    case ClaimKind::GridFits: break;    // used by use_grid_axes
-    case ClaimKind::CountsPieces:
-    case ClaimKind::AtLeast:
-    case ClaimKind::AtMost:
-    case ClaimKind::Disjoint:
-    case ClaimKind::DisjointIterations: break;  // passes make and use them
+    default: break;  // all of an argument's at once, below; other passes use the others
   }
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "passes/asks.hpp"
 #include "passes/hints.hpp"
 #include "passes/pointer_tiles.hpp"
 #include "tessera/analysis/access.hpp"
@@ -25,6 +26,10 @@ namespace {
 // The hardware's tensor copies (TMA) move whole boxes through shared memory. That pays where a product reads its
 // operand from shared memory anyway, or leaves its result in a layout that other stores would have to shuffle.
 using analysis::kSmallestTensorCopy;
+
+/// Up to this number of pieces an SM has one or two blocks, whose loads alone keep the memory busy (docs/compiler/
+/// choose_access_paths.md).
+constexpr std::int64_t kFewPieces = 256;
 
 constexpr std::int64_t kWorthOneLayout = 1024;  // elements that would go through shared memory otherwise
 
@@ -161,6 +166,18 @@ void choose_access_paths(ir::Function& f, const Target& target, const Tuning& tu
     paths.push_back(decide(*access, uses, target, tuning));
   }
   for (std::size_t i = 0; i < accesses.size(); ++i) apply(*accesses[i], paths[i], target);
+}
+
+/// Where few blocks share the SMs, loops load by tensor copies.
+std::vector<analysis::LaunchQuestion> ask_few_pieces(const analysis::AskedKernel& kernel) {
+  bool reduces = false;
+  analysis::LargestReductions reductions;
+  ir::walk(kernel.entry.body(),
+           [&](const Operation& op) { reduces = reduces || analysis::reduces_in_loop(op, reductions); });
+  if (kernel.has_products || !reduces) return {};
+  analysis::LaunchQuestion q{.use = analysis::ObligationUse::Copies};
+  q.bounds.push_back({.of = analysis::LaunchBound::Of::Pieces, .most = kFewPieces});
+  return {q};
 }
 
 }  // namespace tessera::passes

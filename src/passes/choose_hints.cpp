@@ -5,6 +5,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "passes/asks.hpp"
 #include "passes/cost_model.hpp"
 #include "passes/hints.hpp"
 #include "tessera/analysis/access.hpp"
@@ -36,8 +37,12 @@ namespace {
 // Accumulators of a tile up to which one block per SM is best, with as many loads in flight as two blocks would have.
 constexpr std::int64_t kSmallTile = 64 * 128, kMediumTile = 128 * 96;
 constexpr int kSmallSteps = 4;
-// From this size on one block of a persistent kernel keeps the tensor cores busy by itself.
-constexpr std::int64_t kLargeTile = analysis::kLargeProduct;
+// From this size on one block of a persistent kernel keeps the tensor cores busy by itself, and two blocks on an SM and
+// one block alone are compiled differently.
+constexpr std::int64_t kLargeTile = 128 * 128;
+// Up to this number of pieces, each block of a kernel with products has an SM of its own. Less than the number of SMs
+// of the GPUs with warpgroup products that have most of them (132), and a power of two, because grids often are.
+constexpr std::int64_t kOneWaveOfPieces = 128;
 constexpr int kMostLatency = 6;
 // With more the assembler splits the loop of the loads and gains no further step.
 constexpr int kClusterLatency = 4;
@@ -393,9 +398,8 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   Choices c;
   const Features features = features_of(f, facts, target, few_pieces, scanned.tile);
   if (tuning.choose_hints)
-    c = facts.products.empty()
-            ? choose_for_rows(f, facts, vectors)
-            : choose_for_products(facts, m, few_pieces && target.num_sms >= analysis::kOneWaveOfPieces);
+    c = facts.products.empty() ? choose_for_rows(f, facts, vectors)
+                               : choose_for_products(facts, m, few_pieces && target.num_sms >= kOneWaveOfPieces);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
   if (tuning.choose_hints && scanned.tile > 0) choose_for_scans(scanned, facts, c);
@@ -421,6 +425,22 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   c.abi.grid = before.abi.grid;
   c.abi.persistent_blocks = std::max(1, target.num_sms * persistent_blocks_of_sm(facts, c) / c.ctas);
   return c;
+}
+
+/// A block with products has an SM alone where there are few.
+std::vector<analysis::LaunchQuestion> ask_one_wave(const analysis::AskedKernel& kernel) {
+  int products = 0;
+  bool large = false;
+  ir::walk(kernel.entry.body(), [&](const Operation& op) {
+    if (!analysis::is_product(op)) return;
+    ++products;
+    large = analysis::uses_tensor_cores(op) && analysis::loops_around(op) > 0 &&
+            op.result().type().num_elements() >= kLargeTile;
+  });
+  if (products != 1 || !large) return {};
+  analysis::LaunchQuestion q{.use = analysis::ObligationUse::Waves};
+  q.bounds.push_back({.of = analysis::LaunchBound::Of::Pieces, .most = kOneWaveOfPieces});
+  return {q};
 }
 
 }  // namespace tessera::passes

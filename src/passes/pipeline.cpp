@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string>
 
+#include "passes/asks.hpp"
 #include "passes/run_rows.hpp"
 #include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
@@ -34,12 +35,8 @@ void append(std::vector<calling::Check>& all, std::vector<calling::Check> more) 
   if (!more.empty()) throw InternalError("checks are lowered for one entry of a module, found two with checks");
 }
 
-/// A claim about the launch holds.
-bool has_claim(const Work& work, analysis::ClaimKind kind) {
-  return work.claims && std::ranges::any_of(*work.claims, [&](const analysis::Claim& c) {
-           return c.kind == kind && c.holds(work.held);
-         });
-}
+/// Both rows are about launches of few blocks, of kernels without and with products.
+bool has_few_pieces(const Work& work) { return holds(work, Predicate::few_pieces) || holds(work, Predicate::one_wave); }
 
 /// Claims are about the first entry.
 void find_whole_tiles(Run& r) {

@@ -19,6 +19,7 @@
 #include "passes/opaque.hpp"
 #include "passes/pointer_tiles.hpp"
 #include "passes/rewriter.hpp"
+#include "passes/row_lengths.hpp"
 #include "passes/tile_axis.hpp"
 #include "passes/values.hpp"
 #include "tessera/analysis/access.hpp"
@@ -45,7 +46,6 @@ using analysis::ClaimKind;
 using Shape = std::vector<std::int64_t>;
 
 constexpr std::int64_t kLanes = 32;
-using analysis::kLeastPartOfRow;
 
 /// A part of the axis.
 struct Part {

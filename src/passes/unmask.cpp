@@ -23,7 +23,7 @@ using ir::Value;
 namespace {
 
 /// Indices below the result are known to be below the scalar; 0: none. In whole quarters of the tile, because the
-/// obligations are about one half and three quarters (analysis/collect_access.cpp).
+/// launch is asked about one half and three quarters (row_lengths.cpp).
 std::int64_t surely_below(const IndexMask& m) {
   if (constant_int(behind_shapes(m.number))) return 0;  // the assembler evaluates that itself
   const std::int64_t quarter = counts_to(m.places) / 4;

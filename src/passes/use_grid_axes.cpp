@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "passes/asks.hpp"
 #include "passes/values.hpp"
 #include "tessera/ir/dead_code.hpp"
 #include "tessera/passes/passes.hpp"
@@ -187,6 +188,21 @@ bool use_grid_axes(ir::Function& f, const analysis::LaunchContract* contract, bo
     return calling::GridAxis{first + a, contract->piece[static_cast<std::size_t>(a)]};
   });
   return true;
+}
+
+/// Along no axis are there more pieces than a grid has blocks along y or z, and along all but the last two together
+/// neither: which axis lies along x is chosen later.
+std::vector<analysis::LaunchQuestion> ask_grid_fits(const analysis::AskedKernel& kernel) {
+  if (kernel.contract.pieces_of_tensor < 0 || kernel.division == nullptr) return {};
+  const int rank = static_cast<int>(kernel.contract.piece.size());
+  analysis::LaunchQuestion q{.use = analysis::ObligationUse::Division, .where = kernel.division->loc};
+  for (int a = 0; a < rank; ++a)
+    q.bounds.push_back(
+        {.of = analysis::LaunchBound::Of::PiecesAlong, .index = a, .most = analysis::kMostBlocksAlongYOrZ});
+  if (rank > 2)
+    q.bounds.push_back(
+        {.of = analysis::LaunchBound::Of::FirstAxes, .index = rank - 2, .most = analysis::kMostBlocksAlongYOrZ});
+  return {q};
 }
 
 }  // namespace tessera::passes

@@ -6,6 +6,7 @@
 #include "tessera/lang/lang.hpp"
 #include "tessera/lang/trace.hpp"
 #include "tessera/passes/apply_claims.hpp"
+#include "tessera/passes/predicates.hpp"
 
 namespace tessera::analysis {
 namespace {
@@ -43,10 +44,10 @@ TEST(ClaimsOf, AreThoseOfTheClone) {
   lang::Specialization specialization;
   specialization.tensors = {{0, 0, 1}, {1, 0, 3}};
   const lang::Trace trace = lang::trace<chunks<64>>(specialization);
-  const Facts facts = Facts::analyze(*trace.module, contract());
+  const Facts facts = Facts::analyze(*trace.module, contract(), passes::predicates());
   const auto carried = ir::clone(*trace.module), analysed = ir::clone(*trace.module);
   const std::vector<Claim> claims = facts.claims_of(*carried);
-  const Facts anew = Facts::analyze(*analysed, contract());
+  const Facts anew = Facts::analyze(*analysed, contract(), passes::predicates());
   ASSERT_EQ(claims.size(), anew.claims().size());
   std::size_t about_operations = 0;
   for (std::size_t i = 0; i < claims.size(); ++i) {

@@ -5,6 +5,7 @@
 #include "analysis/support.hpp"
 #include "base/count_allocations.hpp"
 #include "base/rounds.hpp"
+#include "tessera/passes/predicates.hpp"
 
 namespace tessera::test {
 namespace {
@@ -42,7 +43,8 @@ TEST(Cost, EvaluatingAllocatesNothing) {
 
 TEST(Cost, AnalysingAttentionIsQuick) {
   const Recorded r = recorded<api_kernels::attention<64, 64, 64>>();
-  const double ns = least_nanoseconds(20, [&] { analysis::Facts::analyze(*r.trace.module, r.contract); });
+  const double ns =
+      least_nanoseconds(20, [&] { analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicates()); });
   std::printf("attention: %.3f ms per analysis\n", ns / 1e6);
   if (!kSanitizer) { EXPECT_LT(ns / 1e6, 10); }
 }
@@ -63,7 +65,8 @@ void nested(Mut<f32, 8> y, In<f32, dyn> x, Scalar<i32> n) {
 template <int Depth>
 double milliseconds_for_loops() {
   const Recorded r = recorded<nested<Depth>>();
-  return least_nanoseconds(2, [&] { analysis::Facts::analyze(*r.trace.module, r.contract); }) / 1e6;
+  return least_nanoseconds(2, [&] { analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicates()); }) /
+         1e6;
 }
 TEST(Cost, NestedLoopsThatCarryNumbersAreNotExponential) {
   const double some = milliseconds_for_loops<8>(), many = milliseconds_for_loops<60>();

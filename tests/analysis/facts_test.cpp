@@ -12,6 +12,7 @@
 #include "tessera/ir/dead_code.hpp"
 #include "tessera/lang/trace.hpp"
 #include "tessera/passes/passes.hpp"
+#include "tessera/passes/predicates.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::test {
@@ -390,7 +391,7 @@ TEST(Facts, TheGuardOfAWideGridBoundsWhatWasComputedBeforeIt) {
   lang::Trace trace = lang::trace<softmax<1024>>(wide);
   analysis::LaunchContract contract = contract_of(trace.params);
   contract.wide_grid = true;
-  analysis::Facts facts = analysis::Facts::analyze(*trace.module, contract);
+  analysis::Facts facts = analysis::Facts::analyze(*trace.module, contract, passes::predicates());
   const Recorded r{std::move(trace), std::move(contract), std::move(facts)};
   const auto module = r.claimed({{20'000'000, 1024}, {20'000'000, 1024}});
   EXPECT_EQ(count(*module, ir::Op::If), 1);  // the blocks beyond the last piece
@@ -422,7 +423,8 @@ TEST(Facts, ParityOfWhatNoVectorCrossesIsNotAsked) {
 /// Kernels whose module is not what the contract describes have no facts, and no claim.
 TEST(Facts, AContractOfAnotherKernelSaysNothing) {
   const Recorded r = recorded<softmax<1024>>();
-  const analysis::Facts facts = analysis::Facts::analyze(*r.trace.module, recorded<saxpy<16>>().contract);
+  const analysis::Facts facts =
+      analysis::Facts::analyze(*r.trace.module, recorded<saxpy<16>>().contract, passes::predicates());
   EXPECT_TRUE(facts.obligations().empty());
   EXPECT_TRUE(facts.claims().empty());
 }
@@ -435,7 +437,7 @@ Recorded with_same_extents() {
     EXPECT_FALSE(e.or_one);
     r.contract.equal_args.push_back({e.loaded.slot, e.piece.slot});
   }
-  r.facts = analysis::Facts::analyze(*r.trace.module, r.contract);
+  r.facts = analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicates());
   return r;
 }
 TEST(Facts, ExtentsThatAreTheSameAreOneNumber) {

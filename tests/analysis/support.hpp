@@ -12,6 +12,7 @@
 #include "tessera/ir/printer.hpp"
 #include "tessera/lang/trace.hpp"
 #include "tessera/passes/apply_claims.hpp"
+#include "tessera/passes/predicates.hpp"
 
 namespace tessera::test {
 
@@ -93,7 +94,7 @@ struct Recorded {
   /// The module of launches that hold these obligations.
   std::unique_ptr<ir::Module> claimed(std::uint64_t bits) const {
     auto module = ir::clone(*trace.module);
-    const analysis::Facts own = analysis::Facts::analyze(*module, contract);
+    const analysis::Facts own = analysis::Facts::analyze(*module, contract, passes::predicates());
     passes::apply_claims(*module, own, bits);
     EXPECT_EQ(problems(*module), "");
     return module;
@@ -114,7 +115,7 @@ Recorded recorded(lang::Specialization (*specialize)(const std::vector<lang::Par
   const auto params = lang::trace<K>({}).params;
   lang::Trace trace = lang::trace<K>(specialize(params));
   analysis::LaunchContract contract = contract_of(trace.params);
-  analysis::Facts facts = analysis::Facts::analyze(*trace.module, contract);
+  analysis::Facts facts = analysis::Facts::analyze(*trace.module, contract, passes::predicates());
   return {std::move(trace), std::move(contract), std::move(facts)};
 }
 

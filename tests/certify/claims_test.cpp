@@ -148,7 +148,8 @@ TEST(CertifyClaims, WhatAClaimNamesExists) {
     }
   }
   EXPECT_FALSE(k.certifies({.kind = static_cast<ClaimKind>(200), .op = k.compare_op}));
-  EXPECT_FALSE(k.certifies({.kind = ClaimKind::ManyPieces, .op = k.compare_op, .lower = -5}));
+  const analysis::LaunchQuestion any{.bounds = {{.least = -5}}};
+  EXPECT_FALSE(k.certifies({.kind = ClaimKind::OfLaunch, .op = k.compare_op, .question = &any})) << "of an operation";
   EXPECT_FALSE(k.certifies({.kind = ClaimKind::AtLeast, .op = k.load_op, .index = 0})) << "a view";
   EXPECT_FALSE(k.certifies({.kind = ClaimKind::AtMost, .op = k.load_op, .index = 0})) << "a view";
   EXPECT_FALSE(k.certifies({.kind = ClaimKind::AtMost, .op = k.compare_op, .index = 1, .upper = 1}));

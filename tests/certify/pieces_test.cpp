@@ -22,6 +22,23 @@ using ir::Value;
 
 constexpr std::int64_t kMost = 65535;  ///< CUDA C++ Programming Guide: blocks along y or z of a grid
 
+using analysis::LaunchBound;
+using analysis::LaunchQuestion;
+
+/// The launch has `least` to `most` pieces.
+LaunchQuestion pieces_in(std::int64_t least, std::int64_t most) {
+  return {.bounds = {{LaunchBound::Of::Pieces, 0, least, most}}};
+}
+/// What passes::use_grid_axes asks of a tensor of so many axes.
+LaunchQuestion grid_of(std::size_t rank) {
+  LaunchQuestion q;
+  for (std::size_t a = 0; a < rank; ++a)
+    q.bounds.push_back({LaunchBound::Of::PiecesAlong, static_cast<int>(a), LaunchBound::kNoLeast, kMost});
+  q.bounds.push_back({LaunchBound::Of::FirstAxes, static_cast<int>(rank) - 2, LaunchBound::kNoLeast, kMost});
+  return q;
+}
+Claim of_launch(const LaunchQuestion& question) { return {.kind = ClaimKind::OfLaunch, .question = &question}; }
+
 /// A launch whose blocks have pieces of a tensor, the first parameter; the second is a tensor of as many axes.
 struct OfPieces : Program {
   std::vector<Value> dims, other_dims;  ///< i64
@@ -50,7 +67,10 @@ struct OfPieces : Program {
   std::uint32_t pieces(int axis) {
     return combined(ExprKind::CeilDiv, dim(axis), constant(contract.piece[static_cast<std::size_t>(axis)]));
   }
-  bool fits() const { return certifies({.kind = ClaimKind::GridFits}); }
+  bool fits() const {
+    const LaunchQuestion grid = grid_of(contract.piece.size());
+    return certifies(of_launch(grid));
+  }
 
   /// ceil(dim / extent), as kernels compute it.
   Value count(Value dim, std::int64_t extent, Rounding rounding = Rounding::PositiveInf) {
@@ -148,23 +168,62 @@ TEST(CertifyPieces, TheNumberOfBlocksIsAnArgument) {
 TEST(CertifyPieces, ALaunchOfSoManyBlocks) {
   OfBlocks k;
   k.end();
-  const auto many = [&] { return k.certifies({.kind = ClaimKind::ManyPieces, .lower = 16384}); };
-  EXPECT_FALSE(many());
+  const auto many = [&](std::int64_t least) { return k.certifies(of_launch(pieces_in(least, LaunchBound::kNoMost))); };
+  EXPECT_FALSE(many(16384));
   k.holds({false, k.constant(16384), k.number(), 1});
-  EXPECT_TRUE(many());
-  EXPECT_FALSE(k.certifies({.kind = ClaimKind::ManyPieces, .lower = 16385}));
-  EXPECT_FALSE(k.certifies({.kind = ClaimKind::GridFits})) << "there are no pieces";
+  EXPECT_TRUE(many(16384));
+  EXPECT_FALSE(many(16385));
+  for (const auto of : {LaunchBound::Of::PiecesAlong, LaunchBound::Of::FirstAxes})
+    for (const int index : {0, 1}) {
+      const LaunchQuestion q{.bounds = {{of, index, LaunchBound::kNoLeast, kMost}}};
+      EXPECT_FALSE(k.certifies(of_launch(q))) << "there are no pieces";
+    }
 }
 
 TEST(CertifyPieces, ALaunchOfFewPieces) {
   OfPieces k({16, 64});
   k.end();
-  const auto few = [&](std::int64_t most) { return k.certifies({.kind = ClaimKind::FewPieces, .upper = most}); };
+  const auto few = [&](std::int64_t most) { return k.certifies(of_launch(pieces_in(LaunchBound::kNoLeast, most))); };
   EXPECT_FALSE(few(256)) << "nothing is known of the launch";
   k.at_most(k.combined(analysis::ExprKind::Mul, k.pieces(0), k.pieces(1)), 256);
   EXPECT_TRUE(few(256));
   EXPECT_TRUE(few(257));
   EXPECT_FALSE(few(255));
+  EXPECT_FALSE(k.certifies(of_launch(pieces_in(1, 256)))) << "there may be none";
+  EXPECT_TRUE(k.certifies(of_launch(pieces_in(0, 256))));
+}
+
+/// All bounds have to hold, arguments have to be equal, and the numbers have to be there.
+TEST(CertifyPieces, AQuestionIsAllThatItSays) {
+  OfPieces k({16, 64});
+  k.end();
+  const int rows = 1, columns = 2;  // entry arguments of the first tensor
+  const auto answers = [&](const LaunchQuestion& q) { return k.certifies(of_launch(q)); };
+  const LaunchBound long_rows{LaunchBound::Of::Argument, columns, 5, 99},
+      any{LaunchBound::Of::Argument, rows, 0, 0x7FFFFFFF};
+  EXPECT_TRUE(answers({.bounds = {any}}));
+  EXPECT_FALSE(answers({.bounds = {long_rows}}));
+  k.at_most(k.dim(1), 99);
+  EXPECT_FALSE(answers({.bounds = {long_rows}})) << "they may be shorter";
+  k.holds({false, k.constant(5), k.dim(1), 1});
+  EXPECT_TRUE(answers({.bounds = {long_rows}}));
+  EXPECT_TRUE(answers({.bounds = {any, long_rows}}));
+  EXPECT_FALSE(answers({.bounds = {any, long_rows, {LaunchBound::Of::Argument, rows, 0, 7}}}));
+  EXPECT_FALSE(answers({.bounds = {}})) << "it says nothing";
+  EXPECT_FALSE(answers({.bounds = {any}, .equal = {{rows, columns}}}));
+  EXPECT_TRUE(answers({.bounds = {any}, .equal = {{rows, rows}}}));
+  k.holds({false, k.dim(0), k.dim(1), 1});
+  EXPECT_FALSE(answers({.bounds = {any}, .equal = {{rows, columns}}})) << "one may be smaller";
+  k.holds({false, k.dim(1), k.dim(0), 1});
+  EXPECT_TRUE(answers({.bounds = {any}, .equal = {{rows, columns}}}));
+  for (const int bad : {-1, 0, 1000}) {  // 0 is an address
+    EXPECT_FALSE(answers({.bounds = {{LaunchBound::Of::Argument, bad, LaunchBound::kNoLeast, LaunchBound::kNoMost}}}));
+    EXPECT_FALSE(answers({.bounds = {any}, .equal = {{bad, bad}}}));
+  }
+  for (const auto of : {LaunchBound::Of::PiecesAlong, LaunchBound::Of::FirstAxes})
+    for (const int bad : {-1, 3})
+      EXPECT_FALSE(answers({.bounds = {{of, bad, LaunchBound::kNoLeast, LaunchBound::kNoMost}}})) << bad;
+  EXPECT_FALSE(k.certifies({.kind = ClaimKind::OfLaunch})) << "it asks nothing";
 }
 
 TEST(CertifyPieces, WhatIsNotTheLastTwoAxesSharesOne) {
@@ -188,7 +247,9 @@ TEST(CertifyPieces, ObligationsAreAboutPieces) {
     EXPECT_FALSE(k.fits()) << "nothing says so of the first two together";
     k.at_most(k.combined(ExprKind::Mul, k.pieces(0), k.pieces(1)), most);
     EXPECT_EQ(k.fits(), most == kMost);
-    Claim of_an_obligation{.kind = ClaimKind::GridFits, .obligation = 4};
+    const LaunchQuestion grid = grid_of(4);
+    Claim of_an_obligation = of_launch(grid);
+    of_an_obligation.obligation = 4;
     EXPECT_EQ(k.certifies(of_an_obligation), most == kMost);
     of_an_obligation.obligation = 5;
     EXPECT_FALSE(k.certifies(of_an_obligation)) << "which the launch does not hold";
@@ -209,7 +270,8 @@ TEST(CertifyPieces, NoTensorIsLongerThan31Bits) {
 }
 
 TEST(CertifyPieces, AGridIsThatOfTheContractAndNoOperation) {
-  const Claim claim{.kind = ClaimKind::GridFits};
+  const LaunchQuestion grid = grid_of(2);
+  const Claim claim = of_launch(grid);
   OfPieces k({16, 16});
   const Value two = k.i32(2);
   k.end();

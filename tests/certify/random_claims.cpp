@@ -18,22 +18,44 @@ using ir::Value;
 bool is_number(ir::Type t) { return t.is_tile() && !t.is_pointer() && !t.is_float() && ir::info(t.elem()).bits > 1; }
 bool is_condition(ir::Type t) { return t.is_tile() && !t.is_pointer() && t.elem() == ir::Elem::I1; }
 
+using analysis::LaunchBound;
+using analysis::LaunchQuestion;
+
+constexpr std::int64_t kNumbers[] = {INT64_MIN, INT32_MIN, INT32_MIN / 2, -64, -9, -3, -1, 0, 1, 2, 3, 5,
+                                     8,         64,        1 << 20};
+
+/// What a launch may be asked, most of it in vain. Claims point into the list.
+const std::vector<LaunchQuestion>& questions() {
+  static const std::vector<LaunchQuestion> all = [] {
+    std::vector<LaunchQuestion> made;
+    for (const LaunchBound::Of of :
+         {LaunchBound::Of::Pieces, LaunchBound::Of::PiecesAlong, LaunchBound::Of::FirstAxes, LaunchBound::Of::Argument})
+      for (int index = 0; index < 9; ++index)
+        for (const std::int64_t n : kNumbers) {
+          made.push_back({.bounds = {{of, index, n, LaunchBound::kNoMost}}});
+          made.push_back({.bounds = {{of, index, LaunchBound::kNoLeast, n}}});
+          made.push_back({.bounds = {{of, index, 0, n}, {LaunchBound::Of::Pieces, 0, 1, LaunchBound::kNoMost}}});
+          made.push_back({.bounds = {{of, index, 0, 1 << 20}}, .equal = {{index, (index + 3) % 9}}});
+        }
+    return made;
+  }();
+  return all;
+}
+
 class Random {
  public:
   Random(const ir::Module& module, std::mt19937_64& rng) : rng_(rng) {
     const ir::Function& entry = entry_of(module);
     for (std::size_t i = 0; i < entry.body().num_args(); ++i) of_argument(static_cast<int>(i));
-    claims.push_back({.kind = ClaimKind::GridFits});
+    for (int i = 0; i < 40; ++i)
+      claims.push_back({.kind = ClaimKind::OfLaunch, .question = &questions()[below(questions().size())]});
     ir::walk(entry.body(), [&](Operation& op) { of_operation(op); });
   }
   std::vector<Claim> claims;
 
  private:
   std::uint64_t below(std::uint64_t n) { return rng_() % n; }
-  std::int64_t number() {
-    const std::int64_t some[] = {INT64_MIN, INT32_MIN, INT32_MIN / 2, -64, -9, -3, -1, 0, 1, 2, 3, 5, 8, 64, 1 << 20};
-    return some[below(std::size(some))];
-  }
+  std::int64_t number() { return kNumbers[below(std::size(kNumbers))]; }
   void of_argument(int i) {
     Claim bounded{.kind = ClaimKind::ArgBounded, .index = i};
     const std::int64_t upper[] = {0, 16, 64, INT32_MAX, INT32_MAX, INT64_MAX};
@@ -252,7 +274,7 @@ std::string Observed::refuted(const std::vector<std::uint64_t>& slots) const {
   const std::vector<Row> all = rows();
   std::string text;
   for (const Claim& c : claims_) {
-    const std::string found = c.kind == ClaimKind::GridFits ? refuted_grid()
+    const std::string found = c.kind == ClaimKind::OfLaunch ? refuted_launch(*c.question, slots)
                               : c.op == nullptr             ? refuted_argument(c, slots)
                                                             : refuted_access(c, slots, all);
     if (!found.empty()) text += text_of(c) + ": " + found + "\n";
@@ -271,14 +293,24 @@ std::string Observed::refuted_argument(const Claim& c, const std::vector<std::ui
   return "";
 }
 
-std::string Observed::refuted_grid() const {
-  std::int64_t others = 1;
-  for (std::size_t a = 0; a < pieces_.size(); ++a) {
-    if (a + 2 < pieces_.size()) others *= pieces_[a];
-    if (std::max(pieces_[a], others) > analysis::kMostBlocksAlongYOrZ)
-      return std::to_string(pieces_[a]) + " pieces along axis " + std::to_string(a);
+std::string Observed::refuted_launch(const LaunchQuestion& question, const std::vector<std::uint64_t>& slots) const {
+  const auto argument = [&](int i) { return static_cast<std::int64_t>(slots[static_cast<std::size_t>(i)]); };
+  for (const auto& [a, b] : question.equal)
+    if (argument(a) != argument(b)) return "arguments " + std::to_string(a) + " and " + std::to_string(b) + " differ";
+  for (const LaunchBound& bound : question.bounds) {
+    std::size_t first = 0, end = static_cast<std::size_t>(bound.index);
+    if (bound.of == LaunchBound::Of::Pieces) end = pieces_.size();
+    if (bound.of == LaunchBound::Of::PiecesAlong) first = end++;
+    if (bound.of != LaunchBound::Of::Argument && (pieces_.empty() || end > pieces_.size()))
+      return "the launch has no such pieces";
+    std::int64_t number = 1;
+    for (std::size_t a = first; bound.of != LaunchBound::Of::Argument && a < end; ++a) number *= pieces_[a];
+    if (bound.of == LaunchBound::Of::Argument) number = argument(bound.index);
+    if (number < bound.least || number > bound.most)
+      return std::to_string(number) + " is not in [" + std::to_string(bound.least) + ", " + std::to_string(bound.most) +
+             "]";
   }
-  return pieces_.empty() ? "the launch has no pieces" : "";
+  return "";
 }
 
 /// Whether two tiles share no element, whatever the strides are that only the launch knows.

@@ -42,7 +42,7 @@ class Observed {
   std::size_t number_of(const ir::Operation* op) const;
   std::vector<Row> rows() const;
   std::string refuted_argument(const analysis::Claim& c, const std::vector<std::uint64_t>& slots) const;
-  std::string refuted_grid() const;
+  std::string refuted_launch(const analysis::LaunchQuestion& question, const std::vector<std::uint64_t>& slots) const;
   std::string refuted_access(const analysis::Claim& c, const std::vector<std::uint64_t>& slots,
                              const std::vector<Row>& rows) const;
   static bool are_apart(const Access& a, const Row& x, const Access& b, const Row& y);

@@ -26,6 +26,7 @@
 #include "tessera/ir/printer.hpp"
 #include "tessera/ir/verifier.hpp"
 #include "tessera/passes/pipeline.hpp"
+#include "tessera/passes/predicates.hpp"
 #include "tessera/passes/tuning_text.hpp"
 
 namespace tessera::generate {
@@ -321,8 +322,8 @@ struct Runner::Impl {
     r.key.constants = r.constants;
     r.trace = record(*program, detail::specialization(key, infos));
     ir::verify_or_throw(*r.trace.module);
-    r.facts.emplace(
-        analysis::Facts::analyze(*r.trace.module, detail::launch_contract(infos, wide, r.trace.same_extents)));
+    r.facts.emplace(analysis::Facts::analyze(
+        *r.trace.module, detail::launch_contract(infos, wide, r.trace.same_extents), passes::predicates()));
     r.as_is = cpu::Program::compile(*read_back(*r.trace.module));
     recorded.push_back(std::move(r));
     return recorded.back();

@@ -12,6 +12,7 @@
 #include "tessera/analysis/facts.hpp"
 #include "tessera/host/contract.hpp"
 #include "tessera/jit/bundle.hpp"
+#include "tessera/passes/predicates.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera {
@@ -191,7 +192,7 @@ std::vector<std::string> obligations() {
   const auto contract = detail::launch_contract(t.params, false);
   EXPECT_EQ(contract.args.size(), t.module->functions[0]->body().num_args());
   std::vector<std::string> texts;
-  const auto facts = analysis::Facts::analyze(*t.module, contract);
+  const auto facts = analysis::Facts::analyze(*t.module, contract, passes::predicates());
   for (const analysis::Obligation& o : facts.obligations()) texts.push_back(o.text);
   return texts;
 }

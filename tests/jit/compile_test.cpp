@@ -14,6 +14,7 @@
 #include "jit/compile/pipeline.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/passes/predicates.hpp"
 #include "tessera/runtime/storage.hpp"
 #include "tessera/runtime/stream.hpp"
 #include "tessera/runtime/stream_core.hpp"
@@ -116,7 +117,7 @@ void compile_for_hopper() {
   const auto module = storing(7);
   analysis::LaunchContract contract;
   contract.args.resize(module->functions.front()->body().num_args());
-  const auto facts = analysis::Facts::analyze(*module, contract);
+  const auto facts = analysis::Facts::analyze(*module, contract, passes::predicates());
   jit::prepare(*module, facts, 0, {90, 132}, nullptr, jit::Form::Chosen, "storing");
 }
 

@@ -18,6 +18,7 @@
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/forms.hpp"
+#include "tessera/passes/predicates.hpp"
 
 using namespace tessera;
 using namespace tessera::jit;
@@ -175,7 +176,7 @@ class RecordingNotesTest : public testing::Test {
   }
   /// The conditions of a module of which every launch is asked something.
   static analysis::LaunchPredicates conditions() {
-    return analysis::Facts::analyze(*module_of(), contract_of()).predicates();
+    return analysis::Facts::analyze(*module_of(), contract_of(), passes::predicates()).predicates();
   }
   static RecordingNotes notes(const Parts& p = {}, const LaunchContract& c = contract_of()) {
     return *RecordingNotes::of(*module_of(p), c);

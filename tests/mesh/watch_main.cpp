@@ -1,5 +1,5 @@
-// One process of a group that is watched: watch_main PORT RANK SIZE ACTION. What happens is written to stdout, line by
-// line; the tests (watch_test.cpp) start several and kill some.
+// One process of a group that is watched: watch_main PORT RANK SIZE ACTION SILENCE_MS PROGRESS_MS. What happens is
+// written to stdout, line by line; the tests (watch_test.cpp) start several and kill some.
 #include <dirent.h>
 #include <unistd.h>
 
@@ -84,7 +84,7 @@ void run(const tessera::mesh::WatchOptions& options, const std::string& action) 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc != 7) return 2;
   const std::string action = argv[4];
   const int before = descriptors();
   try {
@@ -94,9 +94,8 @@ int main(int argc, char** argv) {
     options.rank = std::atoi(argv[2]);
     options.size = std::atoi(argv[3]);
     options.start_ms = action == "short" ? 700 : action == "longer" ? 2'000 : 10'000;
-    options.silence_ms = 1'000;
-    // A process that works is killed or stopped: that it is silent must be what others notice first.
-    options.progress_ms = action == "work" ? 10'000 : 800;
+    options.silence_ms = std::atoi(argv[5]);
+    options.progress_ms = std::atoi(argv[6]);
     options.beat_ms = 100;
     run(options, action);
   } catch (const tessera::MeshError& error) {

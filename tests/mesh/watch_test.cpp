@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/rounds.hpp"
 #include "mesh/group_watch.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/watch.hpp"
@@ -33,8 +34,17 @@ using testing::Not;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// What a failure may take until all processes know it and have ended.
-constexpr auto kLimit = milliseconds(2000);
+/// What a failure may take until all processes know it and have ended. The sanitizers make all of it slower, and the
+/// thread sanitizer lets a process that ends wait for its other threads.
+constexpr auto kLimit = milliseconds(test::kSanitizer ? 10'000 : 2'000);
+
+/// When the processes of a group take one of them for dead or hanging. Where a test is about neither, it takes longer
+/// than the test, however busy the machine is.
+struct Patience {
+  int silence_ms = 30'000, progress_ms = 30'000;
+};
+/// A process that is stopped, and one that makes no progress, are noticed soon.
+constexpr Patience kShortSilence{1'000, 30'000}, kShortProgress{30'000, 800};
 
 std::string program() {
   char path[4096] = {};
@@ -58,15 +68,17 @@ int free_port() {
 
 class Process {
  public:
-  Process(int port, int rank, int size, const std::string& action) {
+  Process(int port, int rank, int size, const std::string& action, Patience patience = {}) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return;
     const std::string exe = program(), port_text = std::to_string(port), rank_text = std::to_string(rank),
-                      size_text = std::to_string(size);
+                      size_text = std::to_string(size), silence_text = std::to_string(patience.silence_ms),
+                      progress_text = std::to_string(patience.progress_ms);
     pid_ = ::fork();
     if (pid_ == 0) {
       dup2(ends[1], STDOUT_FILENO);
-      execl(exe.c_str(), exe.c_str(), port_text.c_str(), rank_text.c_str(), size_text.c_str(), action.c_str(), nullptr);
+      execl(exe.c_str(), exe.c_str(), port_text.c_str(), rank_text.c_str(), size_text.c_str(), action.c_str(),
+            silence_text.c_str(), progress_text.c_str(), nullptr);
       _exit(127);
     }
     close(ends[1]);
@@ -117,10 +129,10 @@ class Process {
 };
 
 struct Group {
-  explicit Group(const std::vector<std::string>& actions) : port(free_port()) {
+  explicit Group(const std::vector<std::string>& actions, Patience patience = {}) : port(free_port()) {
     for (std::size_t i = 0; i < actions.size(); ++i)
       processes.push_back(
-          std::make_unique<Process>(port, static_cast<int>(i), static_cast<int>(actions.size()), actions[i]));
+          std::make_unique<Process>(port, static_cast<int>(i), static_cast<int>(actions.size()), actions[i], patience));
   }
   ~Group() {
     processes.clear();
@@ -157,7 +169,7 @@ TEST(MeshWatch, AllLeaveWithoutAFalseAlarm) {
                                                   {"leaves", "leaves"},
                                                   {"leaves", "late", "leaves", "late"},
                                                   {"late", "leaves", "leaves"}}) {
-    Group group(actions);
+    Group group(actions, {1'000, 800});
     group.expect_ends(kNone, "left", milliseconds(15'000));
     for (const auto& process : group.processes) EXPECT_THAT(process->end(Clock::now()), Not(HasSubstr("rror")));
   }
@@ -229,7 +241,7 @@ TEST(MeshWatch, AProcessThatEndsWithoutLeavingIsAFailure) {
 TEST(MeshWatch, AProcessThatIsStoppedEndsAllOthers) {
   for (const std::size_t victim : {0, 1}) {
     SCOPED_TRACE(victim);
-    Group group({"work", "work", "work"});
+    Group group({"work", "work", "work"}, kShortSilence);
     group.wait_for_all("connected");
     group[victim].kill(SIGSTOP);
     const std::string text = "rank " + std::to_string(victim) + ": the process has not answered for 1 s";
@@ -241,18 +253,18 @@ TEST(MeshWatch, AProcessThatIsStoppedEndsAllOthers) {
 
 TEST(MeshWatch, ARankThatHangsIsNamedByThoseThatWait) {
   {
-    Group group({"waits", "hangs", "waits"});
+    Group group({"waits", "hangs", "waits"}, kShortProgress);
     ASSERT_TRUE(group[1].wait_for("hangs", Clock::now() + milliseconds(15'000)));
     group.expect_ends(1, "rank 1: the rank makes no progress for 0.8 s while others wait for it",
                       milliseconds(800) + kLimit);
   }
-  Group all({"waits", "waits"});
+  Group all({"waits", "waits"}, kShortProgress);
   all.wait_for_all("connected");
   all.expect_ends(kNone, "no rank hangs behind the others", milliseconds(1000) + kLimit);
 }
 
 TEST(MeshWatch, AnIdleGroupDoesNotHang) {
-  Group group({"idle", "idle"});
+  Group group({"idle", "idle"}, kShortProgress);
   group.wait_for_all("connected");
   std::this_thread::sleep_for(milliseconds(1500));
   for (const auto& process : group.processes) EXPECT_THAT(process->end(Clock::now()), HasSubstr("still runs"));

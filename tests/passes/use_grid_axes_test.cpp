@@ -2,6 +2,7 @@
 // launcher is told the right axes, and what is left alone.
 #include "passes/passed.hpp"
 #include "tessera/passes/passes.hpp"
+#include "tessera/passes/predicates.hpp"
 
 namespace tessera::test {
 namespace THIS_FILE {
@@ -184,7 +185,7 @@ template <auto K>
 Recorded with_same_extents() {
   Recorded r = recorded<K>();
   for (const lang::SameExtent& e : r.trace.same_extents) r.contract.equal_args.push_back({e.loaded.slot, e.piece.slot});
-  r.facts = analysis::Facts::analyze(*r.trace.module, r.contract);
+  r.facts = analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicates());
   return r;
 }
 
@@ -210,7 +211,7 @@ TEST(UseGridAxes, TwoOutputsOfEqualShape) {
     Recorded r = with_same_extents<&two_outputs>();
     r.contract.equal_args.push_back({1, 6});
     r.contract.equal_args.push_back({2, 7});
-    r.facts = analysis::Facts::analyze(*r.trace.module, r.contract);
+    r.facts = analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicates());
     const Passed same = expect_same(r, one_piece(), blocks, sevens(dims), numbers(dims), numbers(dims));
     EXPECT_TRUE(same.choices.abi.grid.used);
     EXPECT_EQ(divisions(*same.module), 0) << "they are the same";

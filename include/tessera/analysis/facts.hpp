@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/analysis/launch_contract.hpp"
+#include "tessera/analysis/launch_question.hpp"
 #include "tessera/base/source_location.hpp"
 #include "tessera/ir/operation.hpp"
 
@@ -19,41 +20,23 @@ inline constexpr int kMaxObligations = 64;
 inline constexpr int kHoldsAlways = -1;  ///< instead of an obligation's number: the claim is unconditional
 
 enum class ClaimKind : std::uint8_t {
-  Condition,     ///< result `index` of `op` (i1, a scalar or a tile) is `truth` in every element, whenever `op` runs
-  Inbounds,      ///< `op`, a load or store through a tiled view, never leaves the tensor along axis `index` of its tile
-  ArgDivisible,  ///< entry argument `index` (an address in bytes, otherwise the number) is a multiple of `divisor`
-  ArgBounded,    ///< entry argument `index` lies in [lower, upper]
-  DivisorIsOne,  ///< `op`, a division or remainder of integers, divides by 1 whenever it runs
-  /// `op`, a `for`, has a step of at least 1, and in each of its iterations the sum of the induction variable and the
-  /// step fits their type, all read as signed. So the loop also ends if its variable is computed by additions that
-  /// wrap.
-  StepFits,
-  /// `op` compares, as unsigned, the positions start, start + 1, ..., start + n - 1 along an axis with the extent of a
-  /// tensor (n is 1 for a scalar): start is a multiple of n, at least 0 and below the extent, read as signed. So the
-  /// positions are those of tile start / n of the axis, which is cut into tiles of n.
-  StartsTile,
-  ManyPieces,  ///< the launch has at least `lower` pieces (LaunchContract::pieces_of_tensor, blocks_arg); about no
-               ///< operation
-  FewPieces,   ///< the launch has at most `upper` pieces; about no operation
-  /// The launch's pieces can be numbered by a grid of several axes: along no axis are there more than
-  /// kMostBlocksAlongYOrZ, and along all but the last two together neither. About no operation.
-  GridFits,
-  // The kinds below are claimed by passes, about a kernel that other passes have changed (passes::Certifier).
-  /// Operand 1 of `op`, a division or remainder of integers, is the launch's number of pieces along axis `index`.
-  CountsPieces,
-  AtLeast,  ///< operand `index` of `op`, an integer, is at least `lower` in every element, read as signed
-  AtMost,   ///< operand `index` of `op`, an integer, is at most `upper` in every element, read as signed
-  // Of accesses through partition views of one tensor: each pair of tiles lies on one line of the
-  // tensor, at different places, so that they share no element even where the tensor overlaps itself.
-  Disjoint,           ///< `op` and `other`, earlier in the same block, whenever both run there
-  DisjointIterations  ///< `op`, in the body of a `for`, and itself in every other iteration of that loop
+#define TESSERA_CLAIM(kind, each_run, text) kind,
+#include "tessera/analysis/claims.def"
 };
+/// A row of claims.def.
+struct ClaimInfo {
+  bool each_run;     ///< says what an operation does whenever it runs
+  const char* text;  ///< "a condition that is decided"
+};
+/// The row of `kind`; of a number that is no kind, one that says so.
+const ClaimInfo& info(ClaimKind kind) noexcept;
 
 struct Claim {
   ClaimKind kind = ClaimKind::Condition;
-  ir::Operation* op = nullptr;           ///< null for claims about arguments and the launch
-  const ir::Operation* other = nullptr;  ///< Disjoint: the earlier access
-  int index = 0;                         ///< result, operand, axis or argument
+  ir::Operation* op = nullptr;               ///< null for claims about arguments and the launch
+  const ir::Operation* other = nullptr;      ///< Disjoint: the earlier access
+  const LaunchQuestion* question = nullptr;  ///< OfLaunch: it belongs to the facts
+  int index = 0;                             ///< result, operand, axis, argument or row
   bool truth = true;
   std::uint64_t divisor = 1;
   std::int64_t lower = 0, upper = 0;
@@ -63,20 +46,6 @@ struct Claim {
   bool holds(std::uint64_t held) const {
     return obligation == kHoldsAlways || ((held >> static_cast<unsigned>(obligation)) & 1) != 0;
   }
-};
-
-/// What an obligation enables; the most valuable come first. Those from Pieces on only refine; of Mask there are many
-/// for each row.
-enum class ObligationUse : std::uint8_t {
-  Guard,
-  Inbounds,
-  Divisibility,
-  Division,
-  Vectors,
-  Pieces,
-  Copies,
-  Waves,
-  Mask
 };
 
 struct Obligation {
@@ -122,7 +91,9 @@ class LaunchPredicates {
 /// name operations of the module that was analysed, everything else lives on without it.
 class Facts {
  public:
-  static Facts analyze(const ir::Module& module, const LaunchContract& contract);
+  /// `predicates`: what else the launch is asked, as rows; they stay alive. OfLaunch claims count them.
+  static Facts analyze(const ir::Module& module, const LaunchContract& contract,
+                       std::span<const LaunchPredicate> predicates = {});
   Facts(Facts&&) noexcept;
   Facts& operator=(Facts&&) noexcept;
   ~Facts();

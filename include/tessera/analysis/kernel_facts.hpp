@@ -80,30 +80,9 @@ Neighbours neighbours_of(const ir::Function&);
 /// A GPU starts about one block per clock. Blocks that load and store fewer bytes than this end before enough others
 /// have started to saturate the memory (docs/compiler/coarsen_blocks.md).
 inline constexpr std::int64_t kSmallPieceBytes = 3072;
-/// Kernels whose tiles all have at most this many bytes get an obligation about the number of pieces. (Larger than the
-/// bound above, because a part of a tile may lie outside its tensor.)
-inline constexpr std::int64_t kSmallTileBytes = 2048;
-/// The same where all blocks add to the same places.
-inline constexpr std::int64_t kSharedPlacesTileBytes = 8192;
-/// Below this number of pieces coarsening does not pay: starting the blocks takes no longer than the launch itself.
-inline constexpr std::int64_t kManyPieces = 16384;
-
-/// Up to this number of pieces an SM has one or two blocks, whose loads alone keep the memory busy (docs/compiler/
-/// choose_access_paths.md).
-inline constexpr std::int64_t kFewPieces = 256;
-/// Up to this number of pieces, each block of a kernel with products has an SM of its own (docs/compiler/
-/// choose_hints.md). Less than the number of SMs of the GPUs with warpgroup products that have most of them (132), and
-/// a power of two, because grids often are.
-inline constexpr std::int64_t kOneWaveOfPieces = 128;
-/// Sums of a product, in elements, from which on two blocks on an SM and one block alone are compiled differently.
-inline constexpr std::int64_t kLargeProduct = 128 * 128;
 
 /// Elements from which on a tensor copy pays; below, its descriptor costs more than it saves.
 inline constexpr std::int64_t kSmallestTensorCopy = 1024;
-
-/// Elements of the shortest tile that a row is divided into: one for each thread of a warp (docs/compiler/
-/// split_tiles.md).
-inline constexpr std::int64_t kLeastPartOfRow = 32;
 
 bool is_product(const ir::Operation&);
 /// What tensor cores multiply at least: 16x8 (PTX ISA, mma), of f64 8x8.

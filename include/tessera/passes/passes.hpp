@@ -69,7 +69,7 @@ bool prefetch_where_it_pays(ir::Function&, const Tuning&);
 void coarsen_blocks(ir::Function&, const analysis::LaunchContract* contract, bool many_pieces, const Tuning&, Choices&);
 
 /// Numbers the pieces by a grid of several axes where a block would divide its number by the pieces along an axis; sets
-/// KernelAbi::grid. `fits`: ClaimKind::GridFits holds; `contract` null: the grid is not known, and nothing is done.
+/// KernelAbi::grid. `fits`: Predicate::grid_fits holds; `contract` null: the grid is not known, and nothing is done.
 /// Runs after all passes that reason about the block's number. True if anything changed.
 bool use_grid_axes(ir::Function&, const analysis::LaunchContract* contract, bool fits, const Certifier*, Choices&);
 
@@ -165,8 +165,7 @@ bool slice_products(ir::Function&, const Choices&, const Tuning& = {});
 bool prevent_peeling(ir::Function&, const Target&);
 
 /// Sets the hints of the entry and of accesses from a cost model. `before`: choices of earlier passes, which are kept.
-/// `few_pieces`: the launch has few pieces (ClaimKind::FewPieces). `scanned`: what
-/// expand_scans returned.
+/// `few_pieces`: the launch has few pieces (Predicate::few_pieces or one_wave). `scanned`: what expand_scans returned.
 Choices choose_hints(ir::Function&, const Target&, const Tuning& = {}, const Choices& before = {},
                      bool few_pieces = false, const ScannedRegisters& scanned = {});
 

@@ -8,6 +8,7 @@
 #include "tessera/ir/verifier.hpp"
 #include "tessera/jit/forms.hpp"
 #include "tessera/machine/machine.hpp"
+#include "tessera/passes/predicates.hpp"
 
 namespace tessera::jit {
 passes::Target target_for(int sm) {
@@ -23,7 +24,7 @@ passes::Target target_for(int sm) {
 Build build(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t predicates,
             const passes::Target& target, const std::string& label) {
   ir::verify_or_throw(module);
-  const analysis::Facts facts = analysis::Facts::analyze(module, contract);
+  const analysis::Facts facts = analysis::Facts::analyze(module, contract, passes::predicates());
   auto best = best_form(
       forms_for(nullptr), [&](Form form) { return prepare(module, facts, predicates, target, nullptr, form, label); },
       [&](const Prepared& p) {

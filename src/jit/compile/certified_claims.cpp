@@ -10,31 +10,10 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/certify/certify.hpp"
+#include "tessera/passes/predicates.hpp"
 
 namespace tessera::jit {
 namespace {
-
-const char* name_of(analysis::ClaimKind kind) {
-  using enum analysis::ClaimKind;
-  switch (kind) {
-    case Condition: return "a condition that is decided";
-    case Inbounds: return "an access that stays inside its tensor";
-    case ArgDivisible: return "an argument that is a multiple";
-    case ArgBounded: return "an argument that is bounded";
-    case DivisorIsOne: return "a divisor that is 1";
-    case StepFits: return "a loop whose steps do not wrap";
-    case StartsTile: return "positions that begin a tile";
-    case ManyPieces: return "a launch of many pieces";
-    case FewPieces: return "a launch of few pieces";
-    case GridFits: return "a launch whose pieces fit a grid of several axes";
-    case CountsPieces: return "a divisor that is a number of pieces";
-    case AtLeast: return "a number that is not below another";
-    case AtMost: return "a number that is not above another";
-    case Disjoint: return "two accesses that share no element";
-    case DisjointIterations: return "an access that iterations share no element of";
-  }
-  return "a claim";
-}
 
 /// With TESSERA_VERIFY=claims, what is not certified is an error.
 bool is_strict() {
@@ -45,7 +24,8 @@ bool is_strict() {
 std::string text_of(const analysis::Claim& c, const analysis::Facts& facts) {
   const auto obligations = facts.obligations();
   const auto number = static_cast<std::size_t>(c.obligation);
-  return concat(name_of(c.kind),
+  const bool of_launch = c.kind == analysis::ClaimKind::OfLaunch;
+  return concat(of_launch ? passes::predicates()[static_cast<std::size_t>(c.index)].text : analysis::info(c.kind).text,
                 c.op ? concat(" (", ir::info(c.op->op()).mnemonic, ", number ", c.index, ")") : concat(" ", c.index),
                 c.truth ? "" : ", false", " under '",
                 c.obligation == analysis::kHoldsAlways ? "always" : obligations[number].text, "'");

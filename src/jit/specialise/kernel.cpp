@@ -22,6 +22,7 @@
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/forms.hpp"
 #include "tessera/machine/machine.hpp"
+#include "tessera/passes/predicates.hpp"
 
 namespace tessera::jit {
 
@@ -37,7 +38,7 @@ struct Kernel::Analysis {
   const analysis::Facts& facts() {
     std::call_once(once, [&] {
       ir::verify_or_throw(module);
-      known = analysis::Facts::analyze(module, contract);
+      known = analysis::Facts::analyze(module, contract, passes::predicates());
     });
     return *known;
   }

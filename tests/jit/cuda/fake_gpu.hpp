@@ -19,6 +19,7 @@
 #include "tessera/host/contract.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/kernel.hpp"
+#include "tessera/passes/predicates.hpp"
 
 namespace fake_gpu {
 
@@ -102,7 +103,7 @@ struct Machine : FakeMachine<Machine> {
     s.tensors = std::move(tensors);
     const lang::Trace trace = lang::trace<K>(s);
     const jit::LaunchContract contract = detail::launch_contract(trace.params, false, trace.same_extents);
-    const auto facts = analysis::Facts::analyze(*trace.module, contract);
+    const auto facts = analysis::Facts::analyze(*trace.module, contract, passes::predicates());
     jit::CachedCubin code;
     code.cubin = fake::FakeDriver::image(name);
     code.label = name;

@@ -13,6 +13,7 @@
 #include "tessera/ir/bytecode.hpp"
 #include "tessera/kernels/attention.hpp"
 #include "tessera/passes/apply_claims.hpp"
+#include "tessera/passes/predicates.hpp"
 
 namespace tessera {
 namespace {
@@ -34,8 +35,8 @@ TEST(CompileCost, PassesAndBytecodeOfAttention) {
     if (p.is_tensor()) specialization.tensors.push_back({p.rank - 1, 0, (1u << p.rank) - 1});
   }
   const lang::Trace trace = lang::trace<kAttention>(specialization);
-  const auto facts =
-      analysis::Facts::analyze(*trace.module, detail::launch_contract(params, false, trace.same_extents));
+  const auto facts = analysis::Facts::analyze(*trace.module, detail::launch_contract(params, false, trace.same_extents),
+                                              passes::predicates());
   double best = 1e9;
   std::size_t bytes = 0;
   for (int i = 0; i < 5; ++i) {

@@ -8,6 +8,7 @@
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/forms.hpp"
 #include "tessera/machine/machine.hpp"
+#include "tessera/passes/predicates.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera {
@@ -62,7 +63,7 @@ jit::Build built(int sm, std::uint64_t m, std::uint64_t n, std::uint64_t k) {
     slots.insert(slots.end(), {address, rows, columns, columns, 1});
     address += 1 << 24;
   }
-  const std::uint64_t held = analysis::Facts::analyze(*trace.module, contract).evaluate(slots);
+  const std::uint64_t held = analysis::Facts::analyze(*trace.module, contract, passes::predicates()).evaluate(slots);
   return jit::build(*trace.module, contract, held, jit::target_for(sm), trace.name);
 }
 

@@ -13,6 +13,7 @@
 #include "tessera/kernels/gemm.hpp"
 #include "tessera/kernels/softmax.hpp"
 #include "tessera/passes/apply_claims.hpp"
+#include "tessera/passes/predicates.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera {
@@ -58,7 +59,7 @@ std::string program(bool fulfilled) {
   const lang::Trace trace = lang::trace<K>(specialization);
   const auto contract = detail::launch_contract(params, false, trace.same_extents);
   const auto copy = ir::clone(*trace.module);
-  const auto facts = analysis::Facts::analyze(*copy, contract);
+  const auto facts = analysis::Facts::analyze(*copy, contract, passes::predicates());
   passes::apply_claims(*copy, facts, fulfilled ? ~std::uint64_t{0} : 0);
   passes::Tuning tuning;
   tuning.early_reads = false;  // no launch flags, so that every branch is one for bounds

@@ -1,0 +1,28 @@
+// The rows of predicates.def as a table.
+#include "tessera/passes/predicates.hpp"
+
+#include <algorithm>
+
+#include "passes/asks.hpp"
+#include "tessera/passes/pipeline.hpp"
+
+namespace tessera::passes {
+namespace {
+
+constexpr analysis::LaunchPredicate kRows[] = {
+#define TESSERA_PREDICATE(name, pass, text) {#name, #pass, text, ask_##name},
+#include "passes/predicates.def"
+};
+
+}  // namespace
+
+std::span<const analysis::LaunchPredicate> predicates() noexcept { return kRows; }
+
+bool holds(const Work& work, Predicate predicate) noexcept {
+  return work.claims && std::ranges::any_of(*work.claims, [&](const analysis::Claim& c) {
+           return c.kind == analysis::ClaimKind::OfLaunch && c.index == static_cast<int>(predicate) &&
+                  c.holds(work.held);
+         });
+}
+
+}  // namespace tessera::passes

@@ -15,6 +15,7 @@ TOKEN = re.compile(r"""
     (?P<doc>///(?!/)[^\n]*) | (?P<comment>//[^\n]*|/\*.*?\*/) | (?P<space>\s+) |
     (?P<text>R"(?P<mark>\w*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'(?!\w)) |
     (?P<name>[A-Za-z_]\w*) | (?P<number>\d[\w.']*) | (?P<sign>::|->|&&|\|\||\.\.\.|.)""", re.X | re.S)
+INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 DEFINE = re.compile(r"^#define (TESSERA_\w+)\(([^)]*)\)((?:[^\n]*\\\n)*[^\n]*)\n", re.M)
 
 
@@ -59,6 +60,22 @@ def tokens_of(text):
             for m in TOKEN.finditer(text) if m.lastgroup != "space" and not (m.lastgroup == "comment" and not m.group())]
 
 
+def inline_tables(text):
+    """Replaces #include of a table (.def) by its rows, where the header has just defined macros that make function templates of them: the rows of these
+    macros and the comments in front of them."""
+    out, begin = [], 0
+    for include in re.finditer(r'^#include "(tessera/[^"]+\.def)"$', text, re.M):
+        out.append(text[begin:include.start()])
+        names = [name for name, _, body in DEFINE.findall(out[-1]) if "template" in body]
+        begin = include.end()
+        comments = []
+        for line in (INCLUDE / include.group(1)).read_text(encoding="utf-8").splitlines() if names else ():
+            if any(line.startswith(name + "(") for name in names):
+                out.append("\n".join([*comments, line, ""]))
+            comments = [*comments, line] if line.startswith("///") else []
+    return "".join([*out, text[begin:]])
+
+
 def expand_macros(text, included=()):
     """Replaces the uses of macros that the header itself defines, or one of those that it includes (their texts); a comment after a use
     goes in front of it."""
@@ -69,6 +86,9 @@ def expand_macros(text, included=()):
     def use(match):
         params, body = macros[match.group(1)]
         values = [v.strip() for v in match.group(2).split(",")]
+        if params[-1] == "...":
+            params = params[:-1]
+            values = values[:len(params)]
         if len(values) != len(params):
             raise Unreadable(f"{match.group()}: expected {len(params)} arguments")
         for param, value in zip(params, values):
@@ -234,15 +254,14 @@ DROPPED = {"inline", "virtual", "noexcept"}
 
 def included_texts(text):
     """The texts of the public headers that a header includes itself."""
-    folder = pathlib.Path(__file__).resolve().parents[2] / "include"
-    paths = [folder / name for name in re.findall(r'^#include "(tessera/[^"]+)"', text, re.M)]
+    paths = [INCLUDE / name for name in re.findall(r'^#include "(tessera/[^"]+)"', text, re.M)]
     return [path.read_text(encoding="utf-8") for path in paths if path.is_file()]
 
 
 class Reader:
     def __init__(self, path, text):
         self.header = Header(path, top_comment(text), {}, {})
-        self.text = expand_macros(text, included_texts(text))
+        self.text = expand_macros(inline_tables(text), included_texts(text))
         self.tokens = tokens_of(self.text)
 
     def read(self):

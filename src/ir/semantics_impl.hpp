@@ -6,8 +6,6 @@
 
 namespace tessera::ir::detail {
 
-enum class Family : std::uint8_t { Integer, Exact, Elementary, Conversion };
-
 std::uint64_t evaluate_integer(const ElementOp&, const std::uint64_t* operands);
 std::uint64_t evaluate_exact(const ElementOp&, const std::uint64_t* operands);
 std::uint64_t evaluate_elementary(const ElementOp&, const std::uint64_t* operands);

@@ -13,7 +13,6 @@ namespace tessera::lang {
 
 using ir::AttrName;
 using ir::Elem;
-using ir::NamedAttr;
 using ir::Op;
 using ir::Operation;
 using ir::Type;
@@ -47,28 +46,25 @@ void choose_form(Operation& op, MathAccuracy accuracy, ElementType element) {
   if (of_kernel ? tracer.accuracy == Accuracy::Approximate : accuracy == MathAccuracy::Approximate) set_approximate(op);
 }
 
-Op unary_code(UnaryOp op, bool floating) {
-  switch (op) {
-    case UnaryOp::Neg: return floating ? Op::NegF : Op::NegI;
-    case UnaryOp::Abs: return floating ? Op::AbsF : Op::AbsI;
-    case UnaryOp::BitNot:
-    case UnaryOp::Not: return Op::XOrI;
-    case UnaryOp::Floor: return Op::Floor;
-    case UnaryOp::Ceil: return Op::Ceil;
-    case UnaryOp::Sin: return Op::Sin;
-    case UnaryOp::Cos: return Op::Cos;
-    case UnaryOp::Tan: return Op::Tan;
-    case UnaryOp::Sinh: return Op::SinH;
-    case UnaryOp::Cosh: return Op::CosH;
-    case UnaryOp::Tanh: return Op::TanH;
-    case UnaryOp::Exp: return Op::Exp;
-    case UnaryOp::Exp2: return Op::Exp2;
-    case UnaryOp::Log: return Op::Log;
-    case UnaryOp::Log2: return Op::Log2;
-    case UnaryOp::Sqrt: return Op::Sqrt;
-    case UnaryOp::Rsqrt: return Op::Rsqrt;
-  }
-  throw InternalError("unary operation without a code");
+/// The operations behind a row of elementwise.def.
+struct Codes {
+  Op floating, integer;
+};
+constexpr Codes kUnary[] = {
+#define TESSERA_LANG_UNARY(Name, floating, integer) {Op::floating, Op::integer},
+#define TESSERA_LANG_UNARY_FUNCTION(Name, function, operands, floating, integer) {Op::floating, Op::integer},
+#include "tessera/lang/elementwise.def"
+};
+constexpr Codes kBinary[] = {
+#define TESSERA_LANG_BINARY(Name, floating, integer) {Op::floating, Op::integer},
+#define TESSERA_LANG_BINARY_FUNCTION(Name, function, operands, floating, integer) {Op::floating, Op::integer},
+#include "tessera/lang/elementwise.def"
+};
+Op code_of(const Codes& codes, ElementType element) { return is_float(element) ? codes.floating : codes.integer; }
+
+/// exp, tanh and what is rounded in a given direction have fast forms. (rsqrt has one form only: it is as accurate.)
+bool has_fast_form(Op op) {
+  return op == Op::Exp || op == Op::Exp2 || op == Op::TanH || op == Op::Sqrt || op == Op::DivF;
 }
 
 ir::Signedness signedness(ElementType element) {
@@ -85,70 +81,31 @@ Value unary(UnaryOp op, Value x, const TileSpec& spec, MathAccuracy accuracy, So
     return b.create(Op::XOrI, {x, ones}, {x.type()})->result();
   }
   if (op == UnaryOp::Neg && !is_float(spec.element) && spec.rank == 0) return ints::sub(b, splat(spec, 0), x);
-  Operation* created = b.create(unary_code(op, is_float(spec.element)), {x}, {x.type()});
-  // rsqrt has one form only: the fast one is as accurate.
-  if (op == UnaryOp::Exp || op == UnaryOp::Exp2 || op == UnaryOp::Tanh || op == UnaryOp::Sqrt)
-    choose_form(*created, accuracy, spec.element);
+  Operation* created = b.create(code_of(kUnary[static_cast<std::size_t>(op)], spec.element), {x}, {x.type()});
+  if (has_fast_form(created->op())) choose_form(*created, accuracy, spec.element);
   return created->result();
 }
 
 // ---- two operands -------------------------------------------------------------------------------------------------
 
-namespace {
-
-Value float_binary(ir::Builder& b, BinaryOp op, Value x, Value y, const TileSpec& spec, MathAccuracy accuracy) {
-  const auto create = [&](Op code) { return b.create(code, {x, y}, {x.type()}); };
-  switch (op) {
-    case BinaryOp::Add: return create(Op::AddF)->result();
-    case BinaryOp::Sub: return create(Op::SubF)->result();
-    case BinaryOp::Mul: return create(Op::MulF)->result();
-    case BinaryOp::Rem: return create(Op::RemF)->result();
-    case BinaryOp::Min: return create(Op::MinF)->result();
-    case BinaryOp::Max: return create(Op::MaxF)->result();
-    case BinaryOp::Pow: return create(Op::Pow)->result();
-    case BinaryOp::Atan2: return create(Op::Atan2)->result();
-    case BinaryOp::Div: {
-      Operation* division = create(Op::DivF);
-      choose_form(*division, accuracy, spec.element);
-      return division->result();
-    }
-    default: throw InternalError("operation without a floating-point form");
-  }
-}
-
-Value integer_binary(ir::Builder& b, BinaryOp op, Value x, Value y, const TileSpec& spec) {
-  const ir::Signedness sign = signedness(spec.element);
-  const auto create = [&](Op code, std::initializer_list<NamedAttr> attrs = {}) {
-    return b.create(code, {x, y}, {x.type()}, attrs)->result();
-  };
-  switch (op) {
-    case BinaryOp::Add: return ints::add(b, x, y);
-    case BinaryOp::Sub: return ints::sub(b, x, y);
-    case BinaryOp::Mul: return ints::mul(b, x, y);
-    case BinaryOp::Div:
-      return create(Op::DivI, {{AttrName::signedness, sign}, {AttrName::rounding, ir::Rounding::Zero}});
-    case BinaryOp::CeilDiv:
-      return create(Op::DivI, {{AttrName::signedness, sign}, {AttrName::rounding, ir::Rounding::PositiveInf}});
-    case BinaryOp::Rem: return create(Op::RemI, {{AttrName::signedness, sign}});
-    case BinaryOp::Min: return create(Op::MinI, {{AttrName::signedness, sign}});
-    case BinaryOp::Max: return create(Op::MaxI, {{AttrName::signedness, sign}});
-    case BinaryOp::And: return create(Op::AndI);
-    case BinaryOp::Or: return create(Op::OrI);
-    case BinaryOp::Xor: return create(Op::XOrI);
-    case BinaryOp::Shl: return create(Op::ShLI);
-    case BinaryOp::Shr: return create(Op::ShRI, {{AttrName::signedness, sign}});
-    default: throw InternalError("operation without an integer form");
-  }
-}
-
-}  // namespace
-
 Value binary(BinaryOp op, Value x, Value y, const TileSpec& spec, MathAccuracy accuracy, SourceLocation loc) {
   ir::Builder& b = Tracer::current(loc).at(loc);
   x = widened(b, x, spec);
   y = widened(b, y, spec);
-  if (is_float(spec.element)) return float_binary(b, op, x, y, spec, accuracy);
-  return integer_binary(b, op, x, y, spec);
+  const Op code = code_of(kBinary[static_cast<std::size_t>(op)], spec.element);
+  switch (code) {  // of constants there is nothing to record
+    case Op::AddI: return ints::add(b, x, y);
+    case Op::SubI: return ints::sub(b, x, y);
+    case Op::MulI: return ints::mul(b, x, y);
+    default: break;
+  }
+  Operation* created = b.create(code, {x, y}, {x.type()});
+  if (created->info().attribute(AttrName::signedness) != nullptr)
+    created->set_attr(AttrName::signedness, signedness(spec.element));
+  if (code == Op::DivI)
+    created->set_attr(AttrName::rounding, op == BinaryOp::CeilDiv ? ir::Rounding::PositiveInf : ir::Rounding::Zero);
+  if (has_fast_form(code)) choose_form(*created, accuracy, spec.element);
+  return created->result();
 }
 
 Value compare(CompareOp op, Value x, Value y, const TileSpec& spec) {

@@ -25,6 +25,12 @@ inline constexpr std::uint16_t Terminator = 64;
 inline constexpr std::uint16_t Regions = 128;      ///< holds regions (one block each)
 inline constexpr std::uint16_t Segmented = 256;    ///< operands are encoded group by group
 inline constexpr std::uint16_t ModuleLevel = 512;  ///< lives in a Module, never in a block
+// Works element by element, with the meaning of one element in a file of src/ir:
+inline constexpr std::uint16_t Integer = 1024;     ///< semantics_integer.cpp
+inline constexpr std::uint16_t Exact = 2048;       ///< semantics_float.cpp: a float that is rounded once
+inline constexpr std::uint16_t Elementary = 4096;  ///< semantics_float.cpp: computed in double and rounded
+inline constexpr std::uint16_t Conversion = 8192;  ///< semantics_convert.cpp: conversions and what moves bits
+inline constexpr std::uint16_t Elementwise = Integer | Exact | Elementary | Conversion;
 }  // namespace traits
 
 enum class Arity : std::uint8_t { One, Optional, Variadic };

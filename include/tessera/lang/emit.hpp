@@ -34,26 +34,15 @@ struct TileSpec {
 ir::Type type_of(const TileSpec&);
 
 enum class UnaryOp : std::uint8_t {
-  Neg,
-  BitNot,
-  Not,
-  Abs,
-  Floor,
-  Ceil,
-  Sin,
-  Cos,
-  Tan,
-  Sinh,
-  Cosh,
-  Tanh,
-  Exp,
-  Exp2,
-  Log,
-  Log2,
-  Sqrt,
-  Rsqrt
+#define TESSERA_LANG_UNARY(Name, ...) Name,
+#define TESSERA_LANG_UNARY_FUNCTION(Name, ...) Name,
+#include "tessera/lang/elementwise.def"
 };
-enum class BinaryOp : std::uint8_t { Add, Sub, Mul, Div, Rem, CeilDiv, Min, Max, And, Or, Xor, Shl, Shr, Pow, Atan2 };
+enum class BinaryOp : std::uint8_t {
+#define TESSERA_LANG_BINARY(Name, ...) Name,
+#define TESSERA_LANG_BINARY_FUNCTION(Name, ...) Name,
+#include "tessera/lang/elementwise.def"
+};
 enum class CompareOp : std::uint8_t { Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual };
 
 /// A number of the host, in the width that it was given in. A narrow floating-point number is Real.

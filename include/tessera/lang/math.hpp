@@ -116,7 +116,7 @@ struct NumberBeside {
 }  // namespace detail
 
 // The overload for equal types is the more specialised one against std::min and std::max of two references.
-#define TESSERA_BINARY_FUNCTION(name, Name, Accepted)                                                                  \
+#define TESSERA_LANG_BINARY_FUNCTION(Name, name, Accepted, ...)                                                        \
   template <class T, int... A>                                                                                         \
   Tile<T, A...> name(const Tile<T, A...>& a, const Tile<T, A...>& b, SourceLocation loc = SourceLocation::current()) { \
     return detail::binary<lang::BinaryOp::Name, detail::Operands::Accepted>(a, b, MathAccuracy::OfKernel, loc);        \
@@ -134,14 +134,7 @@ struct NumberBeside {
   auto name(S s, const Tile<T, A...>& a, SourceLocation loc = SourceLocation::current()) {                             \
     return detail::binary_left<lang::BinaryOp::Name, detail::Operands::Accepted>(s, a, MathAccuracy::OfKernel, loc);   \
   }
-/// The smaller (larger) element; a NaN loses against a number (IEEE 754-2019 minimumNumber, maximumNumber).
-TESSERA_BINARY_FUNCTION(min, Min, Numbers)
-TESSERA_BINARY_FUNCTION(max, Max, Numbers)
-TESSERA_BINARY_FUNCTION(pow, Pow, Floats)
-TESSERA_BINARY_FUNCTION(atan2, Atan2, Floats)
-/// a / b rounded up, of integers.
-TESSERA_BINARY_FUNCTION(ceil_div, CeilDiv, Integers)
-#undef TESSERA_BINARY_FUNCTION
+#include "tessera/lang/elementwise.def"
 
 /// a / b rounded up, on the host; b > 0.
 template <class A, class B>
@@ -197,7 +190,7 @@ auto fma(const A& a, const B& b, const C& c, SourceLocation loc = SourceLocation
   }
 }
 
-#define TESSERA_UNARY_FUNCTION(name, Name, Accepted)                                                                  \
+#define TESSERA_LANG_UNARY_FUNCTION(Name, name, Accepted, ...)                                                        \
   template <class T, int... D>                                                                                        \
   Tile<T, D...> name(const Tile<T, D...>& x, SourceLocation loc = SourceLocation::current()) {                        \
     return detail::unary<lang::UnaryOp::Name, detail::Operands::Accepted>(x, MathAccuracy::OfKernel, loc);            \
@@ -206,23 +199,7 @@ auto fma(const A& a, const B& b, const C& c, SourceLocation loc = SourceLocation
   Tile<T, D...> name(const Tile<T, D...>& x, MathAccuracy accuracy, SourceLocation loc = SourceLocation::current()) { \
     return detail::unary<lang::UnaryOp::Name, detail::Operands::Accepted>(x, accuracy, loc);                          \
   }
-TESSERA_UNARY_FUNCTION(abs, Abs, Numbers)
-TESSERA_UNARY_FUNCTION(floor, Floor, Floats)
-TESSERA_UNARY_FUNCTION(ceil, Ceil, Floats)
-TESSERA_UNARY_FUNCTION(exp, Exp, Floats)
-TESSERA_UNARY_FUNCTION(exp2, Exp2, Floats)
-TESSERA_UNARY_FUNCTION(log, Log, Floats)
-TESSERA_UNARY_FUNCTION(log2, Log2, Floats)
-TESSERA_UNARY_FUNCTION(sin, Sin, Floats)
-TESSERA_UNARY_FUNCTION(cos, Cos, Floats)
-TESSERA_UNARY_FUNCTION(tan, Tan, Floats)
-TESSERA_UNARY_FUNCTION(sinh, Sinh, Floats)
-TESSERA_UNARY_FUNCTION(cosh, Cosh, Floats)
-TESSERA_UNARY_FUNCTION(tanh, Tanh, Floats)
-TESSERA_UNARY_FUNCTION(sqrt, Sqrt, Floats)
-/// 1 / sqrt(x)
-TESSERA_UNARY_FUNCTION(rsqrt, Rsqrt, Floats)
-#undef TESSERA_UNARY_FUNCTION
+#include "tessera/lang/elementwise.def"
 
 /// a / b with the accuracy of this call.
 template <class T, int... A, class U, int... B>

@@ -1,6 +1,8 @@
 // Reads the two lines of /proc/meminfo that matter.
 #include "server/host_memory.hpp"
 
+#include <malloc.h>
+
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -33,6 +35,12 @@ std::optional<double> available_share(std::string_view meminfo) {
   const auto total = line_of(meminfo, "MemTotal:"), available = line_of(meminfo, "MemAvailable:");
   if (!total || !available || *total <= 0) return std::nullopt;
   return *available / *total;
+}
+
+void release_freed_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 bool HostMemory::low() {

@@ -71,6 +71,7 @@ Elementwise narrow_float(const ElementOp& op, const Table& t) {
 
 /// None for operations that are not of floating point.
 Elementwise floating_point(const ElementOp& op, const Table& t) {
+  if (!ir::info(op.op).has(ir::traits::Exact | ir::traits::Elementary)) return {};
   switch (op.op) {
     case Op::FPowI: return reference(op);
     case Op::AbsF:
@@ -87,11 +88,10 @@ Elementwise floating_point(const ElementOp& op, const Table& t) {
   }
   if (is_narrow_float(op.source)) {
     const Elementwise e = narrow_float(op, t);
-    return e.loop != nullptr ? e : Elementwise{};
+    return e.loop != nullptr ? e : reference(op);
   }
-  if (op.source != Elem::F32 && op.source != Elem::F64) return {};
   const Loop l = float_loop(op, t);
-  return l.loop != nullptr ? with(op, l) : Elementwise{};
+  return l.loop != nullptr ? with(op, l) : reference(op);
 }
 
 // ---- integers
@@ -118,30 +118,13 @@ bool has_integers(const ElementOp& op) {
 }
 
 Elementwise integer(const ElementOp& op, const Table& t) {
-  switch (op.op) {
-    case Op::AbsI:
-    case Op::NegI:
-    case Op::AddI:
-    case Op::SubI:
-    case Op::MulI:
-    case Op::MulhiI:
-    case Op::AndI:
-    case Op::OrI:
-    case Op::XOrI:
-    case Op::MaxI:
-    case Op::MinI:
-    case Op::ShLI:
-    case Op::ShRI:
-    case Op::DivI:
-    case Op::RemI:
-    case Op::CmpI: break;
-    default: return {};
-  }
+  if (!ir::info(op.op).has(ir::traits::Integer)) return {};
   if (!has_integers(op)) return {};
   const auto bytes = on_bytes(op);
   if (!bytes) return reference(op);
   if (op.source == Elem::I8 && (op.op == Op::DivI || op.op == Op::RemI)) return divided_bytes(op, t);
-  return with(op, t.integer(*bytes));
+  const Loop l = t.integer(*bytes);
+  return l.loop != nullptr ? with(op, l) : reference(op);
 }
 
 // ---- conversions

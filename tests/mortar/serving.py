@@ -1,4 +1,5 @@
 """A running `mortar serve` with a small model on the CPU: what the tests of the server share."""
+import atexit
 import http.client
 import json
 import os
@@ -53,6 +54,7 @@ class Server:
         variables = {k: v for k, v in os.environ.items() if not k.startswith("MORTAR_")} | (env or {})
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command(model, *words), stdout=subprocess.PIPE, stderr=self.errors, env=variables, text=True)
+        atexit.register(self.process.kill)  # a test that fails stops no server
         line = self.process.stdout.readline()
         found = re.match(r"ready: http://127\.0\.0\.1:(\d+)  (\S+)  context (\d+)  batch (\d+)\n", line)
         if not found:

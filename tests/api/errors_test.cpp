@@ -1,8 +1,10 @@
 // API.md section 3: the messages of misused launches; the nearest legal program works.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <string>
 #include <tessera/tessera.hpp>
 #include <vector>
 
@@ -14,9 +16,12 @@ namespace THIS_FILE {
 using namespace tessera;
 using namespace api_kernels;
 
-/// A source file to be quoted from: the tests' own is not found where compilers are given relative paths.
+/// A source file to be quoted from: the tests' own is not found where compilers are given relative paths. Each process
+/// has one of its own, because tests run beside each other.
 struct Source {
-  std::string path = (std::filesystem::temp_directory_path() / "tessera_errors_source.cpp").string();
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("tessera_errors_" + std::to_string(getpid()) + "_source.cpp"))
+          .string();
   explicit Source(const char* text) {
     std::FILE* f = std::fopen(path.c_str(), "w");
     std::fputs(text, f);

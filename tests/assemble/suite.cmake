@@ -1,4 +1,4 @@
-# A quarter of the kernels of tests and examples, by turns, is accepted by NVIDIA's assembler for the GPU generation of the day;
+# An eighth of the kernels of tests and examples, by turns, is accepted by NVIDIA's assembler for the GPU generation of the day;
 # all kernels for all generations in scripts/long-tests.sh. Needs no GPU.
 find_package(Python3 3.9 COMPONENTS Interpreter QUIET)
 if(NOT Python3_FOUND)
@@ -33,7 +33,7 @@ if(tessera_assembled_files)
   list(JOIN tessera_assembled_files "\n" tessera_assembled_lines)
   file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/assembled_programs.txt CONTENT "${tessera_assembled_lines}\n")
   add_test(NAME assemble.every_kernel
-           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/assemble_all.py --in-turn --share 4 --dumps ${PROJECT_BINARY_DIR}/assemble
+           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/assemble_all.py --in-turn --share 8 --dumps ${PROJECT_BINARY_DIR}/assemble
                    --programs ${PROJECT_BINARY_DIR}/assembled_programs.txt --fixed-points $<TARGET_FILE:ir_fixed_points>)
   set_tests_properties(assemble.every_kernel PROPERTIES LABELS "assemble+tileiras" SKIP_RETURN_CODE 77 TIMEOUT 1500)
 endif()

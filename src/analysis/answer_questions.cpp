@@ -6,7 +6,7 @@
 
 namespace tessera::analysis {
 
-/// The contiguous axes of tensors whose tile a block takes once.
+/// The contiguous axes of tensors, of which a block takes one tile.
 std::vector<TakenAxis> Collector::axes_taken(const ir::Block& entry) const {
   std::vector<TakenAxis> axes;
   for (const TensorContract& t : contract_->tensors) {
@@ -44,7 +44,7 @@ std::optional<Expr> Collector::subject_of(const LaunchBound& bound) {
   return product;
 }
 
-/// What a question says about arguments becomes claims about these, which apply_claims uses whoever has asked; what it
+/// What a question says about arguments becomes claims about these, which apply_claims uses for all passes; what it
 /// says about pieces becomes one claim, which passes look for by the row.
 void Collector::answer(const LaunchQuestion& question, int row) {
   ExprPool& e = math().exprs();

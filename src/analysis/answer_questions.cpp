@@ -57,10 +57,10 @@ void Collector::answer(const LaunchQuestion& question, int row) {
     const std::optional<Expr> subject = subject_of(bound);
     if (!subject) return;
     of_pieces = of_pieces || bound.of != LaunchBound::Of::Argument;
-    if (bound.least != LaunchBound::kNoLeast)
-      when = conditions_->both(when, conditions_->less_equal(e.constant(bound.least), *subject));
     if (bound.most != LaunchBound::kNoMost)
       when = conditions_->both(when, conditions_->less_equal(*subject, e.constant(bound.most)));
+    if (bound.least != LaunchBound::kNoLeast)
+      when = conditions_->both(when, conditions_->less_equal(e.constant(bound.least), *subject));
   }
   for (const LaunchBound& bound : question.bounds)
     if (bound.of == LaunchBound::Of::Argument) claim_bounded(bound.index, bound.least, bound.most, question.use, when);

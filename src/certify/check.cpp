@@ -332,16 +332,18 @@ class Judge {
     return false;
   }
 
-  /// The question says something, of numbers that the launch has.
+  /// The question says something, of arguments that there are.
   bool is_answerable(const analysis::LaunchQuestion& question) const {
     const auto is_argument = [&](int argument) {
       return argument >= 0 && is_slot(static_cast<std::size_t>(argument), false);
     };
-    return !question.bounds.empty() && std::ranges::all_of(question.bounds, [&](const analysis::LaunchBound& b) {
-      return b.of != BoundOf::Argument || is_argument(b.index);
-    }) && std::ranges::all_of(question.equal, [&](const auto& pair) {
-      return is_argument(pair.first) && is_argument(pair.second);
-    });
+    const auto says_something = [&](const analysis::LaunchBound& b) {
+      const bool limits = b.least != analysis::LaunchBound::kNoLeast || b.most != analysis::LaunchBound::kNoMost;
+      return limits && (b.of != BoundOf::Argument || is_argument(b.index));
+    };
+    return !question.bounds.empty() && std::ranges::all_of(question.bounds, says_something) &&
+           std::ranges::all_of(question.equal,
+                               [&](const auto& pair) { return is_argument(pair.first) && is_argument(pair.second); });
   }
   bool holds_in_launch(const analysis::LaunchQuestion& question) {
     Prover& p = values_.prover();

@@ -9,14 +9,14 @@
 namespace tessera::passes {
 namespace {
 
-constexpr analysis::LaunchPredicate kRows[] = {
+constexpr analysis::LaunchPredicate kPredicates[] = {
 #define TESSERA_PREDICATE(name, pass, text) {#name, #pass, text, ask_##name},
 #include "passes/predicates.def"
 };
 
 }  // namespace
 
-std::span<const analysis::LaunchPredicate> predicates() noexcept { return kRows; }
+std::span<const analysis::LaunchPredicate> predicates() noexcept { return kPredicates; }
 
 bool holds(const Work& work, Predicate predicate) noexcept {
   return work.claims && std::ranges::any_of(*work.claims, [&](const analysis::Claim& c) {

@@ -1,4 +1,6 @@
 // The work of the analysis grows with the length of straight-line code, not with its square: steps are counted.
+#include <deque>
+
 #include "analysis/collector.hpp"
 #include "analysis/launch_program.hpp"
 #include "analysis/support.hpp"
@@ -30,7 +32,8 @@ std::size_t refined_values() {
   const Recorded r = recorded<guarded>(unrolled<N>);
   ExprPool exprs;
   ConditionPool conditions(exprs);
-  Collector collector(r.contract, conditions);
+  std::deque<LaunchQuestion> questions;
+  Collector collector(r.contract, conditions, {}, questions);
   (void)collector.collect(*r.trace.module->functions.front());
   return collector.stale_visits();
 }

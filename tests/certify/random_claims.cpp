@@ -32,6 +32,7 @@ const std::vector<LaunchQuestion>& questions() {
          {LaunchBound::Of::Pieces, LaunchBound::Of::PiecesAlong, LaunchBound::Of::FirstAxes, LaunchBound::Of::Argument})
       for (int index = 0; index < 9; ++index)
         for (const std::int64_t n : kNumbers) {
+          if (n == LaunchBound::kNoLeast) continue;
           made.push_back({.bounds = {{of, index, n, LaunchBound::kNoMost}}});
           made.push_back({.bounds = {{of, index, LaunchBound::kNoLeast, n}}});
           made.push_back({.bounds = {{of, index, 0, n}, {LaunchBound::Of::Pieces, 0, 1, LaunchBound::kNoMost}}});

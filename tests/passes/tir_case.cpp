@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -86,7 +87,7 @@ void read_line(const std::string& key, const std::string& value, TirCase& test) 
       {"launch", [&] { read_launch(value, test); }},
       {"pieces",
        [&] {
-         if (!test.contract) throw std::runtime_error("`pieces` stands behind `launch`");
+         if (!test.contract) throw std::runtime_error("expected `launch` before `pieces`");
          test.contract->pieces_of_tensor = 0;
          test.contract->piece = numbers_of(value);
          test.contract->tensors.at(0).nonempty = true;

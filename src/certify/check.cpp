@@ -28,19 +28,19 @@ bool names_an_obligation(const Claim& c) {
 class Judge {
  public:
   Judge(const ir::Function& entry, const analysis::LaunchContract& contract, const analysis::Certificate& certificate,
-        std::span<const Claim> claims, std::uint64_t held, const std::vector<bool>& dropped, Prover::Effort effort,
-        bool by_steps)
+        std::span<const Claim> claims, std::uint64_t predicates, const std::vector<bool>& dropped,
+        Prover::Effort effort, bool by_steps)
       : entry_(entry),
         certificate_(certificate),
         claims_(claims),
-        conditions_(conditions_held(certificate, held)),
+        conditions_(conditions_that_hold(certificate, predicates)),
         by_steps_(by_steps),
         values_(entry, contract, certificate, conditions_, effort),
         refuted_(certificate.invariants.size(), false),
         certified_(claims.size(), false) {
     take_invariants(dropped);
     for (std::size_t i = 0; i < claims.size(); ++i)
-      if (names_an_obligation(claims[i]) && claims[i].holds(held) && is_well_formed(claims[i]))
+      if (names_an_obligation(claims[i]) && claims[i].holds(predicates) && is_well_formed(claims[i]))
         asked_.emplace_back(claims[i].op, i);
     std::stable_sort(asked_.begin(), asked_.end(), before);
   }
@@ -68,10 +68,10 @@ class Judge {
     return std::ranges::subrange(first, last);
   }
 
-  static std::vector<bool> conditions_held(const analysis::Certificate& certificate, std::uint64_t held) {
+  static std::vector<bool> conditions_that_hold(const analysis::Certificate& certificate, std::uint64_t predicates) {
     std::vector<bool> is(certificate.conditions.size(), false);
     for (std::size_t i = 0; i < certificate.obligations.size() && i < 64; ++i) {
-      if (((held >> i) & 1) == 0) continue;
+      if (((predicates >> i) & 1) == 0) continue;
       for (const std::uint32_t c : certificate.obligations[i])
         if (c < is.size()) is[c] = true;
     }
@@ -508,7 +508,7 @@ namespace {
 
 /// A bound that is not inductive is not a fact: the walk is repeated without it.
 Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
-              const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t held,
+              const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t predicates,
               Prover::Effort effort, bool by_steps, bool& exhausted) {
   constexpr int kRounds = 8;
   Verdict verdict;
@@ -516,7 +516,7 @@ Verdict check(const ir::Function& entry, const analysis::LaunchContract& contrac
   std::vector<bool> dropped(certificate.invariants.size(), false);
   bool sound = false;
   for (int round = 0; round < kRounds && !sound; ++round) {
-    Judge judge(entry, contract, certificate, claims, held, dropped, effort, by_steps);
+    Judge judge(entry, contract, certificate, claims, predicates, dropped, effort, by_steps);
     judge.run();
     exhausted = exhausted || judge.exhausted();
     sound = std::none_of(judge.refuted().begin(), judge.refuted().end(), [](bool b) { return b; });
@@ -525,20 +525,22 @@ Verdict check(const ir::Function& entry, const analysis::LaunchContract& contrac
   }
   verdict.bad_invariants = static_cast<std::size_t>(std::count(dropped.begin(), dropped.end(), true));
   for (std::size_t i = 0; i < claims.size(); ++i)
-    verdict.unproven += (!names_an_obligation(claims[i]) || claims[i].holds(held)) && !verdict.certified[i] ? 1 : 0;
+    verdict.unproven +=
+        (!names_an_obligation(claims[i]) || claims[i].holds(predicates)) && !verdict.certified[i] ? 1 : 0;
   return verdict;
 }
 
 }  // namespace
 
 Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,
-              const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t held) {
+              const analysis::Certificate& certificate, std::span<const Claim> claims, std::uint64_t predicates) {
   bool exhausted = false;
-  const Verdict quick = check(entry, contract, certificate, claims, held, Prover::Effort::Little, false, exhausted);
+  const Verdict quick =
+      check(entry, contract, certificate, claims, predicates, Prover::Effort::Little, false, exhausted);
   if (exhausted || (quick.unproven == 0 && quick.bad_invariants == 0)) return quick;
-  const Verdict full = check(entry, contract, certificate, claims, held, Prover::Effort::Full, false, exhausted);
+  const Verdict full = check(entry, contract, certificate, claims, predicates, Prover::Effort::Full, false, exhausted);
   if (exhausted || full.unproven == 0) return full;
-  Verdict stepwise = check(entry, contract, certificate, claims, held, Prover::Effort::Full, true, exhausted);
+  Verdict stepwise = check(entry, contract, certificate, claims, predicates, Prover::Effort::Full, true, exhausted);
   stepwise.bad_invariants = full.bad_invariants;
   for (std::size_t i = 0; i < claims.size(); ++i) {  // each of the two has shown what it certifies
     if (full.certified[i] && !stepwise.certified[i]) --stepwise.unproven;

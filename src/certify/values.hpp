@@ -24,9 +24,9 @@ Range integers(int bits);  ///< what a signed reading of so many bits can be
 /// knows more, examines it again.
 class Values {
  public:
-  /// `held`: for each condition of the certificate, whether launches meet it.
+  /// `predicates`: for each condition of the certificate, whether launches meet it.
   Values(const ir::Function& entry, const analysis::LaunchContract& contract, const analysis::Certificate& certificate,
-         const std::vector<bool>& held, Prover::Effort effort);
+         const std::vector<bool>& predicates, Prover::Effort effort);
 
   Prover& prover() { return prover_; }
   /// How many pieces the launch has; bad if the contract says nothing.

@@ -11,7 +11,7 @@
 
 #include "host/convert.hpp"
 #include "host/launch_grid.hpp"
-#include "host/variant.hpp"
+#include "host/recorded_kernel.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/host/contract.hpp"
 #include "tessera/host/create.hpp"
@@ -129,10 +129,10 @@ lang::Trace record(const Job& job, const lang::Specialization& specialization, S
 /// A kind of work and the layouts it is specialized by.
 struct Key {
   Job job;
-  VariantKey variant;
+  RecordingKey recording;
   bool operator<(const Key& o) const {
     const auto tie = [](const Key& k) {
-      return std::tuple(k.job.order(), k.variant.tensors[0], k.variant.tensors[1], k.variant.flags);
+      return std::tuple(k.job.order(), k.recording.tensors[0], k.recording.tensors[1], k.recording.flags);
     };
     return tie(*this) < tie(o);
   }
@@ -147,7 +147,7 @@ jit::Kernel& kernel_for(const Key& key, bool wide_grid, SourceLocation where) {
   if (k) return *k;
   std::vector<ParamInfo> params = parameters(key.job);
   lang::lay_out(params);
-  lang::Trace trace = record(key.job, specialization(key.variant, params), where);
+  lang::Trace trace = record(key.job, specialization(key.recording, params), where);
   jit::CompileOptions options;
   options.label = trace.name;
   options.raw_writes = false;
@@ -194,9 +194,9 @@ void launch(const Stream& stream, const Job& job, std::span<const Operand> tenso
   const std::int64_t pieces = pieces_of(job.axes, tensors[0].dims);
   Key key{job, {}};
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    key.variant.tensors[i] = tensor_bits(tensors[i].dims, tensors[i].strides);
+    key.recording.tensors[i] = tensor_bits(tensors[i].dims, tensors[i].strides);
   const bool wide_grid = pieces > static_cast<std::int64_t>(kMaxGridAxis);
-  key.variant.flags = flag_bits(wide_grid, false, false, false, lang::Accuracy::Precise);
+  key.recording.flags = flag_bits(wide_grid, false, false, false, lang::Accuracy::Precise);
   std::vector<std::uint64_t> slots;
   std::vector<std::uint16_t> addresses;
   for (const Operand& t : tensors) {

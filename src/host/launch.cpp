@@ -8,7 +8,7 @@
 #include "host/launch_errors.hpp"
 #include "host/launch_grid.hpp"
 #include "host/launch_memo.hpp"
-#include "host/variant.hpp"
+#include "host/recorded_kernel.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/host/kernel.hpp"
 #include "tessera/jit/build.hpp"
@@ -169,7 +169,7 @@ void Launch::check_shapes() {
   check_extents();
   check_devices();
   choose_grid();
-  choose_variant();
+  choose_recording();
   check_requirements();
   remember();
 }
@@ -177,7 +177,7 @@ void Launch::check_shapes() {
 bool Launch::recall() {
   RememberedLaunch* const r = recall_launch(record_, signature_.id, options_, slots());
   if (r == nullptr) return false;
-  variant_ = r->variant;
+  recording_ = r->recording;
   blocks_ = r->blocks;
   persistent_ = r->persistent;
   remembered_ = r;
@@ -192,7 +192,7 @@ void Launch::remember() {
   if (r == nullptr) return;
   r->options = options_;
   std::copy(slots().begin(), slots().end(), r->slots.begin());
-  r->variant = variant_;
+  r->recording = recording_;
   r->blocks = blocks_;
   r->persistent = persistent_;
   remembered_ = r;
@@ -272,9 +272,9 @@ void Launch::choose_grid() {
   blocks_ = s.has_mut_tiles ? std::min(blocks_, asked) : asked;
 }
 
-void Launch::choose_variant() {
+void Launch::choose_recording() {
   check_not_recording(signature_.what.c_str(), where_);
-  VariantKey key;
+  RecordingKey key;
   key.constants = slots().subspan(static_cast<std::size_t>(signature_.arguments));
   std::size_t tensor = 0;
   for (const Param& p : brief()) {
@@ -282,14 +282,14 @@ void Launch::choose_variant() {
   }
   key.flags = flag_bits(!persistent_ && blocks_ > kMaxGridAxis, check_mode(), strict_check_mode(),
                         options_.accuracy_given, options_.accuracy, options_.tuning);
-  variant_ = &record_.variant(key, where_);
+  recording_ = &record_.recording(key, where_);
 }
 
 void Launch::check_requirements() const {
-  for (const lang::Requirement& r : variant_->trace.requirements) {
+  for (const lang::Requirement& r : recording_->trace.requirements) {
     if (!r.condition.holds(arguments())) throw_requirement(context(), r, arguments());
   }
-  for (const lang::SameExtent& s : variant_->trace.same_extents) {
+  for (const lang::SameExtent& s : recording_->trace.same_extents) {
     if (!s.holds(slots())) throw_regions_differ(context(), s, *this);
   }
 }
@@ -342,8 +342,8 @@ bool Launch::compile(const CompileRequest& request, jit::CodeReport& report) {
   }
   fill_addresses();
   if (!checked_shapes_) check_shapes();
-  report = request.gpu == 0 ? variant_->kernel->report(request.device, arguments())
-                            : variant_->kernel->report(jit::target_for(request.gpu), arguments());
+  report = request.gpu == 0 ? recording_->kernel->report(request.device, arguments())
+                            : recording_->kernel->report(jit::target_for(request.gpu), arguments());
   return true;
 }
 
@@ -351,7 +351,7 @@ bool Launch::compile(const CompileRequest& request, jit::CodeReport& report) {
 /// call's.
 const jit::Code& Launch::compiled_on(Device device) {
   try {
-    return variant_->kernel->code(device, arguments());
+    return recording_->kernel->code(device, arguments());
   } catch (const CompileError& error) {
     if (error.where().known() || typeid(error) != typeid(CompileError)) throw;
     throw CompileError(error.message(), where_);
@@ -363,7 +363,7 @@ const jit::Code& Launch::code_on(Device device) {
   RememberedLaunch* const r =
       remembered_ && thread_ == this_thread() && remembered_->stamp == stamp_ ? remembered_ : nullptr;
   if (r != nullptr && r->device == &device.backend()) {
-    const std::uint64_t* const masks = variant_->address_masks.data();
+    const std::uint64_t* const masks = recording_->address_masks.data();
     std::uint64_t differs = 0;
     for (const Param& p : brief()) differs |= (room_.slots[p.slot] ^ r->slots[p.slot]) & masks[p.slot];
     if (differs == 0) return *r->code;
@@ -395,7 +395,7 @@ void Launch::count_as_written(std::span<const runtime::Access> accesses) noexcep
   }
 }
 
-/// Code lives as long as the process (variants are never dropped), so its users need not be counted.
+/// Code lives as long as the process (recordings are never dropped), so its users need not be counted.
 static std::shared_ptr<const runtime::Launchable> work_of(const jit::Code& code) {
   return {std::shared_ptr<void>(), code.work.get()};
 }
@@ -405,21 +405,21 @@ namespace {
 /// What a launch with other numbers depends on: the requirements, and which code fits.
 class LaunchUpdate final : public runtime::CallUpdate {
  public:
-  LaunchUpdate(const LaunchContextText& context, const Variant& variant, Device device, std::uint64_t blocks,
+  LaunchUpdate(const LaunchContextText& context, const RecordedKernel& recording, Device device, std::uint64_t blocks,
                bool persistent)
-      : context_(context), variant_(variant), device_(device), blocks_(blocks), persistent_(persistent) {}
+      : context_(context), recording_(recording), device_(device), blocks_(blocks), persistent_(persistent) {}
   void update(runtime::RecordedCall& call) const override {
-    for (const lang::Requirement& r : variant_.trace.requirements) {
+    for (const lang::Requirement& r : recording_.trace.requirements) {
       if (!r.condition.holds(call.args)) throw_requirement(context_, r, call.args);
     }
-    const jit::Code& code = variant_.kernel->code(device_, call.args);
+    const jit::Code& code = recording_.kernel->code(device_, call.args);
     call.work = work_of(code);
     call.grid = launch_grid(code, blocks_, persistent_, call.args);
   }
 
  private:
   LaunchContextText context_;
-  const Variant& variant_;
+  const RecordedKernel& recording_;
   Device device_;
   std::uint64_t blocks_;
   bool persistent_;
@@ -431,7 +431,7 @@ void Launch::submit(const Stream& stream) {
   fill_addresses();
   const jit::Code& code = code_on(stream.device());
   const std::span<const runtime::Access> accesses(room_.accesses, tensors_);
-  if (!variant_->checked) count_as_written(accesses);
+  if (!recording_->checked) count_as_written(accesses);
   runtime::Submission submission{work_of(code),
                                  launch_grid(code, blocks_, persistent_, arguments()),
                                  arguments(),
@@ -442,7 +442,7 @@ void Launch::submit(const Stream& stream) {
   submission.addresses = signature_.address_slots;
   if (!scalars_.empty() && stream.core()->capturing()) {
     submission.scalars = scalars_.span();
-    submission.update = std::make_shared<LaunchUpdate>(context(), *variant_, stream.device(), blocks_, persistent_);
+    submission.update = std::make_shared<LaunchUpdate>(context(), *recording_, stream.device(), blocks_, persistent_);
   }
   runtime::StreamCore::submit(stream.core(), submission);
 }

@@ -22,16 +22,16 @@ namespace tessera::detail {
 inline constexpr int kMaxTensorArguments = 24;
 
 /// The specialization key of a recording: the facts about each tensor argument, flags of the launch (bits in
-/// variant.hpp), and the bits of each Constant.
-struct VariantKey {
+/// recorded_kernel.hpp), and the bits of each Constant.
+struct RecordingKey {
   std::uint32_t tensors[kMaxTensorArguments] = {};
   std::uint32_t flags = 0;
   std::span<const std::uint64_t> constants;  ///< memory of the launch, or of the recording
-  bool operator==(const VariantKey& other) const noexcept;
+  bool operator==(const RecordingKey& other) const noexcept;
 };
 
 /// One recording of a kernel, with its compiled code.
-struct Variant;
+struct RecordedKernel;
 
 /// A kernel's signature and its recordings so far. One per kernel and process; never destroyed.
 class KernelState {
@@ -68,14 +68,14 @@ class KernelState {
   const Signature& signature() const noexcept { return signature_; }
   /// Records the kernel at the first call for `key`, in checked mode at every call. Throws the errors of recording
   /// (TraceError, CompileError), and in checked mode a TraceError if it is recorded differently than at first.
-  Variant& variant(const VariantKey& key, SourceLocation where);
+  RecordedKernel& recording(const RecordingKey& key, SourceLocation where);
 
  private:
-  void check_recorded_alike(const Variant& first, SourceLocation where);
+  void check_recorded_alike(const RecordedKernel& first, SourceLocation where);
   const lang::KernelBody& body_;
   Signature signature_;
-  std::atomic<Variant*> variants_{nullptr};  ///< a list that only grows
-  std::mutex mutex_;                         ///< one recording at a time
+  std::atomic<RecordedKernel*> recordings_{nullptr};  ///< a list that only grows
+  std::mutex mutex_;                                  ///< one recording at a time
 };
 
 /// For errors: the kernel, and the user's call.
@@ -164,7 +164,7 @@ class Launch {
   void check_devices() const;
   std::uint64_t pieces(int param) const;
   void choose_grid();
-  void choose_variant();
+  void choose_recording();
   void check_requirements() const;
 
   void resolve(const Stream& stream);
@@ -182,7 +182,7 @@ class Launch {
   Room room_;
   std::size_t tensors_ = 0;
   runtime::SmallVector<runtime::ScalarUse, 2> scalars_;  ///< the numbers that a graph may change
-  Variant* variant_ = nullptr;
+  RecordedKernel* recording_ = nullptr;
   std::uint64_t blocks_ = 0;
   RememberedLaunch* remembered_ = nullptr;  ///< in the memo of the thread that checked the shapes ...
   std::uint64_t thread_ = 0, stamp_ = 0;    ///< ... with this id, valid while its stamp is unchanged

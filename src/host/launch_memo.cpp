@@ -41,7 +41,7 @@ struct Owner {
 thread_local Owner owner;
 
 bool same(const RememberedLaunch& r, std::span<const std::uint64_t> slots) noexcept {
-  const std::uint64_t* masks = r.variant->shape_masks.data();
+  const std::uint64_t* masks = r.recording->shape_masks.data();
   std::uint64_t differs = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) differs |= (slots[i] ^ r.slots[i]) & masks[i];
   return differs == 0;

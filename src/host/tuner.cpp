@@ -208,7 +208,7 @@ class Run {
   TuningRecord record_of(const Point& p) const {
     const jit::CodeReport& c = p.trial.code;
     TuningRecord r;
-    r.kernel = c.kernel, r.hash = c.hash, r.held = c.held;
+    r.kernel = c.kernel, r.hash = c.hash, r.predicates = c.predicates;
     r.device = c.device, r.gpu = c.gpu, r.assembler = c.assembler;
     r.space = subject_.name(), r.arguments = subject_.arguments();
     r.choice = p.trial.choice, r.hints = p.trial.hints;

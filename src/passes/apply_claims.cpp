@@ -239,20 +239,20 @@ void assume(ir::Function& f, const std::vector<KnownArg>& known) {
 
 }  // namespace
 
-void apply_claims(ir::Module& module, const analysis::Facts& facts, std::uint64_t held) {
-  apply_claims(module, facts.claims(), held);
+void apply_claims(ir::Module& module, const analysis::Facts& facts, std::uint64_t predicates) {
+  apply_claims(module, facts.claims(), predicates);
 }
 
-void apply_claims(ir::Module& module, std::span<const analysis::Claim> claims, std::uint64_t held) {
+void apply_claims(ir::Module& module, std::span<const analysis::Claim> claims, std::uint64_t predicates) {
   for (const auto& f : module.functions) {
-    if (f->entry) return apply_claims(*f, claims, held);
+    if (f->entry) return apply_claims(*f, claims, predicates);
   }
 }
 
-void apply_claims(ir::Function& f, std::span<const analysis::Claim> claims, std::uint64_t held) {
+void apply_claims(ir::Function& f, std::span<const analysis::Claim> claims, std::uint64_t predicates) {
   std::vector<KnownArg> args(f.body().num_args());
   for (const Claim& c : claims) {
-    if (!c.holds(held)) continue;
+    if (!c.holds(predicates)) continue;
     apply(c);
     if (c.op == nullptr) note(c, args);
   }

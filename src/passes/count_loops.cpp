@@ -85,10 +85,10 @@ void count_iterations(Operation& loop) {
 
 }  // namespace
 
-bool count_loops(ir::Function& f, std::span<const Claim> claims, std::uint64_t held) {
+bool count_loops(ir::Function& f, std::span<const Claim> claims, std::uint64_t predicates) {
   std::unordered_set<const Operation*> proven;
   for (const Claim& c : claims) {
-    if (c.kind == ClaimKind::StepFits && c.holds(held)) proven.insert(c.op);
+    if (c.kind == ClaimKind::StepFits && c.holds(predicates)) proven.insert(c.op);
   }
   std::vector<Operation*> loops;
   bool changed = false;

@@ -41,7 +41,7 @@ bool has_few_pieces(const Work& work) { return holds(work, Predicate::few_pieces
 /// Claims are about the first entry.
 void find_whole_tiles(Run& r) {
   if (!r.first || !r.work.claims) return;
-  r.made.whole_tiles = regions_to_tiles(r.f, r.target, *r.work.claims, r.work.held, r.contract(), r.certifier());
+  r.made.whole_tiles = regions_to_tiles(r.f, r.target, *r.work.claims, r.work.predicates, r.contract(), r.certifier());
 }
 
 constexpr Row kRows[] = {

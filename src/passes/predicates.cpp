@@ -16,12 +16,12 @@ constexpr analysis::LaunchPredicate kPredicates[] = {
 
 }  // namespace
 
-std::span<const analysis::LaunchPredicate> predicates() noexcept { return kPredicates; }
+std::span<const analysis::LaunchPredicate> predicate_table() noexcept { return kPredicates; }
 
 bool holds(const Work& work, Predicate predicate) noexcept {
   return work.claims && std::ranges::any_of(*work.claims, [&](const analysis::Claim& c) {
            return c.kind == analysis::ClaimKind::OfLaunch && c.index == static_cast<int>(predicate) &&
-                  c.holds(work.held);
+                  c.holds(work.predicates);
          });
 }
 

@@ -229,12 +229,12 @@ void simplify_indices(ir::Function& f, const std::vector<Operation*>& loads, con
 }  // namespace
 
 std::vector<SourceLocation> regions_to_tiles(ir::Function& f, const Target& target,
-                                             std::span<const analysis::Claim> claims, std::uint64_t held,
+                                             std::span<const analysis::Claim> claims, std::uint64_t predicates,
                                              const analysis::LaunchContract* contract, const Certifier* certifier) {
   if (!target.is_gpu() || contract == nullptr) return {};
   Known known;
   for (const analysis::Claim& c : claims) {
-    if (!c.holds(held)) continue;
+    if (!c.holds(predicates)) continue;
     if (c.kind == ClaimKind::StartsTile) known.tiles.insert(c.op);
     if (c.kind == ClaimKind::Condition && c.truth && c.op->num_results() == 1) known.conditions[c.op] = true;
   }

@@ -47,7 +47,7 @@ void ask(ir::Builder& b, Predicate p, Signedness s, Value x, std::int64_t y) {
 int run(const Kernel& k, const std::vector<std::pair<std::int64_t, std::int64_t>>& launches) {
   LaunchContract contract;
   contract.args.resize(2);
-  const Facts facts = Facts::analyze(k.module, contract, passes::predicates());
+  const Facts facts = Facts::analyze(k.module, contract, passes::predicate_table());
   int claims = 0;
   for (const auto& [x, y] : launches) {
     const std::vector<std::uint64_t> slots{static_cast<std::uint64_t>(x), static_cast<std::uint64_t>(y)};
@@ -156,7 +156,7 @@ struct OneLoad : Kernel {
     ir::Function& f = function();
     LaunchContract contract;
     contract.args.resize(3);
-    const Facts facts = Facts::analyze(module, contract, passes::predicates());
+    const Facts facts = Facts::analyze(module, contract, passes::predicate_table());
     const std::uint64_t slots[] = {0, static_cast<std::uint64_t>(extent), static_cast<std::uint64_t>(at)};
     passes::apply_claims(module, facts, facts.evaluate(slots));
     EXPECT_EQ(problems_of(module), "");

@@ -44,10 +44,10 @@ TEST(ClaimsOf, AreThoseOfTheClone) {
   lang::Specialization specialization;
   specialization.tensors = {{0, 0, 1}, {1, 0, 3}};
   const lang::Trace trace = lang::trace<chunks<64>>(specialization);
-  const Facts facts = Facts::analyze(*trace.module, contract(), passes::predicates());
+  const Facts facts = Facts::analyze(*trace.module, contract(), passes::predicate_table());
   const auto carried = ir::clone(*trace.module), analysed = ir::clone(*trace.module);
   const std::vector<Claim> claims = facts.claims_of(*carried);
-  const Facts anew = Facts::analyze(*analysed, contract(), passes::predicates());
+  const Facts anew = Facts::analyze(*analysed, contract(), passes::predicate_table());
   ASSERT_EQ(claims.size(), anew.claims().size());
   std::size_t about_operations = 0;
   for (std::size_t i = 0; i < claims.size(); ++i) {

@@ -44,7 +44,7 @@ TEST(Cost, EvaluatingAllocatesNothing) {
 TEST(Cost, AnalysingAttentionIsQuick) {
   const Recorded r = recorded<api_kernels::attention<64, 64, 64>>();
   const double ns =
-      least_nanoseconds(20, [&] { analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicates()); });
+      least_nanoseconds(20, [&] { analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicate_table()); });
   std::printf("attention: %.3f ms per analysis\n", ns / 1e6);
   if (!kSanitizer) { EXPECT_LT(ns / 1e6, 10); }
 }
@@ -65,7 +65,8 @@ void nested(Mut<f32, 8> y, In<f32, dyn> x, Scalar<i32> n) {
 template <int Depth>
 double milliseconds_for_loops() {
   const Recorded r = recorded<nested<Depth>>();
-  return least_nanoseconds(2, [&] { analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicates()); }) /
+  return least_nanoseconds(2,
+                           [&] { analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicate_table()); }) /
          1e6;
 }
 TEST(Cost, NestedLoopsThatCarryNumbersAreNotExponential) {

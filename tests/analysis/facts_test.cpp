@@ -391,7 +391,7 @@ TEST(Facts, TheGuardOfAWideGridBoundsWhatWasComputedBeforeIt) {
   lang::Trace trace = lang::trace<softmax<1024>>(wide);
   analysis::LaunchContract contract = contract_of(trace.params);
   contract.wide_grid = true;
-  analysis::Facts facts = analysis::Facts::analyze(*trace.module, contract, passes::predicates());
+  analysis::Facts facts = analysis::Facts::analyze(*trace.module, contract, passes::predicate_table());
   const Recorded r{std::move(trace), std::move(contract), std::move(facts)};
   const auto module = r.claimed({{20'000'000, 1024}, {20'000'000, 1024}});
   EXPECT_EQ(count(*module, ir::Op::If), 1);  // the blocks beyond the last piece
@@ -424,7 +424,7 @@ TEST(Facts, ParityOfWhatNoVectorCrossesIsNotAsked) {
 TEST(Facts, AContractOfAnotherKernelSaysNothing) {
   const Recorded r = recorded<softmax<1024>>();
   const analysis::Facts facts =
-      analysis::Facts::analyze(*r.trace.module, recorded<saxpy<16>>().contract, passes::predicates());
+      analysis::Facts::analyze(*r.trace.module, recorded<saxpy<16>>().contract, passes::predicate_table());
   EXPECT_TRUE(facts.obligations().empty());
   EXPECT_TRUE(facts.claims().empty());
 }
@@ -437,7 +437,7 @@ Recorded with_same_extents() {
     EXPECT_FALSE(e.or_one);
     r.contract.equal_args.push_back({e.loaded.slot, e.piece.slot});
   }
-  r.facts = analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicates());
+  r.facts = analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicate_table());
   return r;
 }
 TEST(Facts, ExtentsThatAreTheSameAreOneNumber) {

@@ -19,7 +19,7 @@ TEST(LaunchPredicates, AnswerTheSameAfterBeingWrittenAndRead) {
     std::mt19937_64 rng(seed);
     const analysis::LaunchContract contract = random_contract(rng);
     const auto module = RandomProgram(rng, contract).take();
-    const Facts facts = Facts::analyze(*module, contract, passes::predicates());
+    const Facts facts = Facts::analyze(*module, contract, passes::predicate_table());
     const auto read = LaunchPredicates::read(facts.predicates().bytes());
     ASSERT_TRUE(read.has_value()) << seed;
     for (int launch = 0; launch < 8; ++launch) {
@@ -46,7 +46,7 @@ TEST(LaunchPredicates, DamagedBytesAreRejectedOrHarmless) {
   std::mt19937_64 rng(7);
   const analysis::LaunchContract contract = random_contract(rng);
   const auto module = RandomProgram(rng, contract).take();
-  const std::vector<std::byte> good = Facts::analyze(*module, contract, passes::predicates()).predicates().bytes();
+  const std::vector<std::byte> good = Facts::analyze(*module, contract, passes::predicate_table()).predicates().bytes();
   ASSERT_GT(good.size(), 100u);
   for (std::size_t n = 0; n < good.size(); ++n)
     EXPECT_FALSE(LaunchPredicates::read(std::span(good).first(n)).has_value()) << n << " bytes";

@@ -161,7 +161,7 @@ Fuzzed fuzz(int launches, const std::function<Extents2(std::mt19937_64&)>& exten
     const Extents2 dims = extents(rng);
     const lang::Trace trace = lang::trace<K>(specialize(params, dims));
     const analysis::LaunchContract contract = contract_of(trace.params);
-    const analysis::Facts facts = analysis::Facts::analyze(*trace.module, contract, passes::predicates());
+    const analysis::Facts facts = analysis::Facts::analyze(*trace.module, contract, passes::predicate_table());
     const RandomLaunch launch(trace, dims, rng);
     std::vector<Memory> scratch(dims.size());
     for (Memory& m : scratch) m.bytes.resize(2 * Memory::kZone);
@@ -172,7 +172,7 @@ Fuzzed fuzz(int launches, const std::function<Extents2(std::mt19937_64&)>& exten
       continue;
     }
     const auto claimed = ir::clone(*trace.module);
-    passes::apply_claims(*claimed, analysis::Facts::analyze(*claimed, contract, passes::predicates()),
+    passes::apply_claims(*claimed, analysis::Facts::analyze(*claimed, contract, passes::predicate_table()),
                          facts.evaluate(slots));
     EXPECT_EQ(problems(*claimed), "");
     const cpu::Grid grid = grid_for(contract, slots, rng);

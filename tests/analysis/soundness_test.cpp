@@ -41,7 +41,7 @@ TEST(Soundness, ConditionsOfRandomPrograms) {
     const auto module = RandomProgram(rng, contract).take();
     const auto errors = ir::verify(*module);
     ASSERT_TRUE(errors.empty()) << seed << ": " << errors[0].message << "\n" << ir::print(*module);
-    const analysis::Facts facts = analysis::Facts::analyze(*module, contract, passes::predicates());
+    const analysis::Facts facts = analysis::Facts::analyze(*module, contract, passes::predicate_table());
     for (int launch = 0; launch < 4; ++launch) {
       const auto slots = random_launch(rng, contract);
       const std::uint64_t held = facts.evaluate(slots);
@@ -68,7 +68,7 @@ TEST(Soundness, RandomProgramsStayWellFormed) {
     std::mt19937_64 rng(seed);
     const analysis::LaunchContract contract = random_contract(rng);
     const auto module = RandomProgram(rng, contract).take();
-    const analysis::Facts facts = analysis::Facts::analyze(*module, contract, passes::predicates());
+    const analysis::Facts facts = analysis::Facts::analyze(*module, contract, passes::predicate_table());
     passes::apply_claims(*module, facts, rng());
     const auto errors = ir::verify(*module);
     ASSERT_TRUE(errors.empty()) << seed << ": " << errors[0].message << "\n" << ir::print(*module);
@@ -80,8 +80,8 @@ TEST(Soundness, ClonesHaveTheSameObligations) {
     std::mt19937_64 rng(seed);
     const analysis::LaunchContract contract = random_contract(rng);
     const auto module = RandomProgram(rng, contract).take();
-    const analysis::Facts a = analysis::Facts::analyze(*module, contract, passes::predicates());
-    const analysis::Facts b = analysis::Facts::analyze(*ir::clone(*module), contract, passes::predicates());
+    const analysis::Facts a = analysis::Facts::analyze(*module, contract, passes::predicate_table());
+    const analysis::Facts b = analysis::Facts::analyze(*ir::clone(*module), contract, passes::predicate_table());
     ASSERT_EQ(a.obligations().size(), b.obligations().size());
     for (std::size_t i = 0; i < a.obligations().size(); ++i)
       EXPECT_EQ(a.obligations()[i].text, b.obligations()[i].text);

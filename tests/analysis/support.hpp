@@ -94,7 +94,7 @@ struct Recorded {
   /// The module of launches that hold these obligations.
   std::unique_ptr<ir::Module> claimed(std::uint64_t bits) const {
     auto module = ir::clone(*trace.module);
-    const analysis::Facts own = analysis::Facts::analyze(*module, contract, passes::predicates());
+    const analysis::Facts own = analysis::Facts::analyze(*module, contract, passes::predicate_table());
     passes::apply_claims(*module, own, bits);
     EXPECT_EQ(problems(*module), "");
     return module;
@@ -115,7 +115,7 @@ Recorded recorded(lang::Specialization (*specialize)(const std::vector<lang::Par
   const auto params = lang::trace<K>({}).params;
   lang::Trace trace = lang::trace<K>(specialize(params));
   analysis::LaunchContract contract = contract_of(trace.params);
-  analysis::Facts facts = analysis::Facts::analyze(*trace.module, contract, passes::predicates());
+  analysis::Facts facts = analysis::Facts::analyze(*trace.module, contract, passes::predicate_table());
   return {std::move(trace), std::move(contract), std::move(facts)};
 }
 

@@ -24,7 +24,7 @@ struct Cleaned final : passes::Certifier {
     const std::vector<Claim> claims = r.facts.claims_of(*module);
     passes::Work work;
     work.claims = claims;
-    work.held = held;
+    work.predicates = held;
     work.stop_after = stop_after;
     work.certifier = this;
     work.contract = &r.contract;
@@ -252,7 +252,7 @@ TEST(CertifyPasses, WhatIsRejectedIsNotUsed) {
       const std::vector<Claim> claims = r->facts.claims_of(*module);
       passes::Work work;
       work.claims = claims;
-      work.held = held;
+      work.predicates = held;
       work.certifier = certifiers[i];
       work.stop_after = "split_loops";
       passes::run_passes(*module, passes::Target{.sm = 90, .num_sms = 132}, nullptr, work);

@@ -39,7 +39,7 @@ TEST(CertifySoundness, WhatIsCertifiedOfRandomProgramsHolds) {
     std::mt19937_64 rng(seed * 7 + 3);
     const analysis::LaunchContract contract = random_contract(rng);
     const auto module = RandomProgram(rng, contract, Accesses::Some).take();
-    const analysis::Facts facts = analysis::Facts::analyze(*module, contract, passes::predicates());
+    const analysis::Facts facts = analysis::Facts::analyze(*module, contract, passes::predicate_table());
     for (int launch = 0; launch < 2; ++launch) {
       const auto slots = random_launch(rng, contract);
       const std::uint64_t held = facts.evaluate(slots);
@@ -77,7 +77,7 @@ TEST(CertifySoundness, WhatTheAnalysisClaimsOfRandomProgramsIsCertified) {
     std::mt19937_64 rng(seed);
     const analysis::LaunchContract contract = random_contract(rng);
     const auto module = RandomProgram(rng, contract).take();
-    const analysis::Facts facts = analysis::Facts::analyze(*module, contract, passes::predicates());
+    const analysis::Facts facts = analysis::Facts::analyze(*module, contract, passes::predicate_table());
     for (int launch = 0; launch < 2; ++launch) {
       const std::uint64_t held = facts.evaluate(random_launch(rng, contract));
       const auto verdict = judge(*module, facts, held);

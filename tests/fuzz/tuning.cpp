@@ -40,7 +40,7 @@ TuningRecord sample_record(int number) {
   r.hints = "warps=4 latency=2";
   r.arguments = concat("f16[", number, ", 4]:4,1");
   r.hash = std::string(64, 'a');
-  r.held = "3ff";
+  r.predicates = "3ff";
   r.device = "cpu";
   r.library = jit::library_version();
   r.date = "2026-11-22";

@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "generate/record.hpp"
-#include "host/variant.hpp"
+#include "host/recorded_kernel.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/host/contract.hpp"
@@ -78,7 +78,7 @@ std::string form_that_does_not_spill(const Program& p, int sm) {
 
 lang::Specialization specialization_of(const Program& p) {
   const Launch& launch = p.launches.front();
-  detail::VariantKey key;
+  detail::RecordingKey key;
   for (std::size_t t = 0; t < launch.tensors.size(); ++t)
     key.tensors[t] = detail::tensor_bits(launch.tensors[t].dims, launch.tensors[t].strides);
   key.flags = detail::flag_bits(false, false, false, true, lang::Accuracy::Precise);

@@ -15,7 +15,7 @@
 #include "generate/reference.hpp"
 #include "generate/reorder.hpp"
 #include "host/launch_grid.hpp"
-#include "host/variant.hpp"
+#include "host/recorded_kernel.hpp"
 #include "ir/fixed_point.hpp"
 #include "jit/compile/certified_claims.hpp"
 #include "passes/accepting.hpp"
@@ -82,7 +82,7 @@ struct Made {
 
 /// One recording: launches whose extents and strides say the same of unit axes share it.
 struct Recorded {
-  detail::VariantKey key;
+  detail::RecordingKey key;
   std::vector<std::uint64_t> constants;  ///< of the key
   lang::Trace trace;
   std::optional<analysis::Facts> facts;
@@ -219,7 +219,7 @@ struct Runner::Impl {
     }
     Made made;
     made.way = way;
-    made.held = held;
+    made.predicates = held;
     const auto module = ir::clone(*r.trace.module);
     if (way == "claims") {
       counts->claims += assert_claims(*module, *r.facts, held);
@@ -270,7 +270,7 @@ struct Runner::Impl {
     }
     passes::Work work;
     work.claims = claims;
-    work.held = used;
+    work.predicates = used;
     const jit::CertifierOfPasses certifier(*r.facts, used);
     work.certifier = certified ? static_cast<const passes::Certifier*>(&certifier) : &test::kAcceptAll;
     work.contract = &r.facts->contract();
@@ -306,7 +306,7 @@ struct Runner::Impl {
 
   Recorded& recording() {
     const bool wide = launch->wide_grid;
-    detail::VariantKey key;
+    detail::RecordingKey key;
     for (std::size_t t = 0; t < launch->tensors.size(); ++t) {
       key.tensors[t] = detail::tensor_bits(launch->tensors[t].dims, launch->tensors[t].strides);
     }
@@ -323,7 +323,7 @@ struct Runner::Impl {
     r.trace = record(*program, detail::specialization(key, infos));
     ir::verify_or_throw(*r.trace.module);
     r.facts.emplace(analysis::Facts::analyze(
-        *r.trace.module, detail::launch_contract(infos, wide, r.trace.same_extents), passes::predicates()));
+        *r.trace.module, detail::launch_contract(infos, wide, r.trace.same_extents), passes::predicate_table()));
     r.as_is = cpu::Program::compile(*read_back(*r.trace.module));
     recorded.push_back(std::move(r));
     return recorded.back();

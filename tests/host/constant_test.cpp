@@ -192,7 +192,7 @@ std::vector<std::string> obligations() {
   const auto contract = detail::launch_contract(t.params, false);
   EXPECT_EQ(contract.args.size(), t.module->functions[0]->body().num_args());
   std::vector<std::string> texts;
-  const auto facts = analysis::Facts::analyze(*t.module, contract, passes::predicates());
+  const auto facts = analysis::Facts::analyze(*t.module, contract, passes::predicate_table());
   for (const analysis::Obligation& o : facts.obligations()) texts.push_back(o.text);
   return texts;
 }

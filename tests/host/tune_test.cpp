@@ -294,7 +294,7 @@ TEST_F(Tune, RecordsOfAFileAreForTheKernelsThatFit) {
     r.assembler = std::to_string(found->major) + "." + std::to_string(found->minor);
   TuningRecord old = r, other = r;
   old.assembler = "12.9", old.hints = "warps=8";
-  other.arguments = "another run", other.held = "0", other.hints = "warps=1";
+  other.arguments = "another run", other.predicates = "0", other.hints = "warps=1";
   const std::string file = folder + "/h200.tune";
   add_record(file, r);
   add_record(file, old);

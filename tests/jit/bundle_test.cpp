@@ -142,7 +142,7 @@ TEST_F(BundleTest, ARunOnTheCpuLeavesWhatALaunchLooksFor) {
     EXPECT_TRUE(c.asked);
     // A recording with other source lines is looked for under the same key.
     const auto elsewhere = recording("elsewhere.cpp");
-    const auto facts = analysis::Facts::analyze(*elsewhere, contract(), passes::predicates());
+    const auto facts = analysis::Facts::analyze(*elsewhere, contract(), passes::predicate_table());
     const std::uint64_t held = facts.evaluate(slots);
     const Prepared chosen = prepare(*elsewhere, facts, held, target_for(c.gpu == "sm_80" ? 80 : 90));
     EXPECT_EQ(c.key, bundle_key(*elsewhere, contract(), facts, held, chosen)) << c.gpu;
@@ -169,7 +169,7 @@ TEST_F(BundleTest, ARunOnTheCpuLeavesWhatALaunchLooksFor) {
 
 TEST_F(BundleTest, CodeOfOtherHintsIsNotFound) {
   const auto module = recording("here.cpp");
-  const auto facts = analysis::Facts::analyze(*module, contract(), passes::predicates());
+  const auto facts = analysis::Facts::analyze(*module, contract(), passes::predicate_table());
   const auto key = [&](const passes::Tuning* record) {
     return bundle_key(*module, contract(), facts, 0, prepare(*module, facts, 0, target_for(90), record), record);
   };
@@ -187,7 +187,7 @@ TEST_F(BundleTest, CodeOfOtherHintsIsNotFound) {
 
 TEST_F(BundleTest, CodeThatTakesOtherArgumentsIsNotFound) {
   const auto module = recording("here.cpp");
-  const auto facts = analysis::Facts::analyze(*module, contract(), passes::predicates());
+  const auto facts = analysis::Facts::analyze(*module, contract(), passes::predicate_table());
   const auto key = [&](const Prepared& chosen) { return bundle_key(*module, contract(), facts, 0, chosen); };
   passes::Target target{90, 132};
   const Prepared newest = prepare(*module, facts, 0, target);

@@ -117,7 +117,7 @@ void compile_for_hopper() {
   const auto module = storing(7);
   analysis::LaunchContract contract;
   contract.args.resize(module->functions.front()->body().num_args());
-  const auto facts = analysis::Facts::analyze(*module, contract, passes::predicates());
+  const auto facts = analysis::Facts::analyze(*module, contract, passes::predicate_table());
   jit::prepare(*module, facts, 0, {90, 132}, nullptr, jit::Form::Chosen, "storing");
 }
 

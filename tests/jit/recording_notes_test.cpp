@@ -176,7 +176,7 @@ class RecordingNotesTest : public testing::Test {
   }
   /// The conditions of a module of which every launch is asked something.
   static analysis::LaunchPredicates conditions() {
-    return analysis::Facts::analyze(*module_of(), contract_of(), passes::predicates()).predicates();
+    return analysis::Facts::analyze(*module_of(), contract_of(), passes::predicate_table()).predicates();
   }
   static RecordingNotes notes(const Parts& p = {}, const LaunchContract& c = contract_of()) {
     return *RecordingNotes::of(*module_of(p), c);

@@ -31,7 +31,7 @@ TuningRecord sample(int n = 1) {
   r.hints = "warps=4 latency=2";
   r.arguments = "f16[" + std::to_string(n) + ", 4]:4,1";
   r.hash = std::string(64, 'a');
-  r.held = "3ff";
+  r.predicates = "3ff";
   r.device = "NVIDIA H200";
   r.gpu = "sm_90";
   r.assembler = "13.5";

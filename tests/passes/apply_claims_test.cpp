@@ -65,7 +65,7 @@ struct OverVector : Kernel {
   std::string after(std::int64_t extent, std::uint64_t n) {
     b.create(Op::Return, {}, {});
     EXPECT_EQ(problems_of(module), "");
-    const Facts facts = Facts::analyze(module, vector_of_pieces(extent), passes::predicates());
+    const Facts facts = Facts::analyze(module, vector_of_pieces(extent), passes::predicate_table());
     const std::uint64_t slots[] = {0, n, 1};
     passes::apply_claims(module, facts, facts.evaluate(slots));
     ir::remove_dead_code(*module.functions.front());
@@ -188,7 +188,7 @@ TEST(ApplyClaims, ASelectTakesTheSideThatIsKnown) {
     k.b.create(Op::Return, {}, {});
     LaunchContract contract = vector_of_pieces(16);
     contract.args.push_back({});  // where it is kept
-    passes::apply_claims(k.module, Facts::analyze(k.module, contract, passes::predicates()), 0);
+    passes::apply_claims(k.module, Facts::analyze(k.module, contract, passes::predicate_table()), 0);
     const ir::Operation& store = *first(*k.module.functions.front(), Op::StorePtrTko);
     EXPECT_EQ(store.single("value"), holds ? yes : no);
   }
@@ -207,7 +207,7 @@ TEST(ApplyClaims, NothingHeldChangesOnlyWhatIsAlwaysTrue) {
   OverVector k;
   guarded_copy(k);
   k.b.create(Op::Return, {}, {});
-  const Facts facts = Facts::analyze(k.module, vector_of_pieces(64), passes::predicates());
+  const Facts facts = Facts::analyze(k.module, vector_of_pieces(64), passes::predicate_table());
   passes::apply_claims(k.module, facts, 0);
   EXPECT_EQ(problems_of(k.module), "");
   EXPECT_EQ(count(*k.module.functions.front(), Op::If), 0u);  // a block's number is below the number of pieces

@@ -239,7 +239,7 @@ TEST(CountLoops, WhatIsReadAsUnsignedAndStepsBelowOne) {
     AnyLoop k(Elem::I32, is_unsigned);
     analysis::LaunchContract contract;
     contract.args.resize(k.module.functions.front()->body().num_args());
-    const analysis::Facts facts = analysis::Facts::analyze(k.module, contract, passes::predicates());
+    const analysis::Facts facts = analysis::Facts::analyze(k.module, contract, passes::predicate_table());
     const auto fits = [&](int lower, int upper, int step) {
       std::vector<std::uint64_t> slots(contract.args.size());
       for (std::size_t i = 0; const int n : {lower, upper, step}) slots[i++] = static_cast<std::uint32_t>(n);

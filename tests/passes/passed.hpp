@@ -45,7 +45,7 @@ inline Passed passed(const Recorded& r, const std::vector<std::uint64_t>& slots,
   const Certifying certifier(r, r.facts.evaluate(slots));
   passes::Work work;
   work.claims = claims;
-  work.held = certifier.held;
+  work.predicates = certifier.held;
   work.contract = &r.contract;
   work.certifier = &certifier;
   work.stop_after = stop_after;

@@ -21,12 +21,13 @@ using passes::Predicate;
 
 TEST(Predicates, RowsNameTheirPassAndNothingTwice) {
   std::set<std::string> names;
-  for (const LaunchPredicate& row : passes::predicates()) {
+  for (const LaunchPredicate& row : passes::predicate_table()) {
     EXPECT_NE(passes::find_pass(row.pass), nullptr) << row.name << " is asked by " << row.pass;
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
     EXPECT_NE(std::string(row.text), "") << row.name;
   }
-  EXPECT_EQ(std::string(passes::predicates()[static_cast<std::size_t>(Predicate::many_pieces)].name), "many_pieces");
+  EXPECT_EQ(std::string(passes::predicate_table()[static_cast<std::size_t>(Predicate::many_pieces)].name),
+            "many_pieces");
 }
 
 void row_sums(Mut<f32, 1> y, In<f32, dyn, dyn> x) {
@@ -41,7 +42,7 @@ struct Answer {
   bool asked = false, holds = false;
 };
 Answer answer(const Recorded& r, Predicate predicate, const std::vector<std::vector<std::int64_t>>& dims) {
-  const passes::Work work{.claims = r.facts.claims(), .held = r.held(dims), .contract = &r.contract};
+  const passes::Work work{.claims = r.facts.claims(), .predicates = r.held(dims), .contract = &r.contract};
   const bool asked = std::ranges::any_of(r.facts.claims(), [&](const Claim& c) {
     return c.kind == ClaimKind::OfLaunch && c.index == static_cast<int>(predicate);
   });

@@ -194,7 +194,7 @@ TEST(RegionsToTiles, IndicesAreExactWithoutACertifier) {
   const auto claims = r.facts.claims_of(*module);
   passes::Work work;
   work.claims = claims;
-  work.held = r.held(dims);
+  work.predicates = r.held(dims);
   work.contract = &r.contract;
   work.stop_after = "regions_to_tiles";
   const passes::Passed made = passes::run_passes(*module, {90, 132}, nullptr, work);
@@ -220,7 +220,7 @@ TEST(RegionsToTiles, NotForTheCpuAndNotWithoutAContract) {
     const auto claims = r.facts.claims_of(*module);
     passes::Work work;
     work.claims = claims;
-    work.held = ~std::uint64_t{0};
+    work.predicates = ~std::uint64_t{0};
     work.contract = contract;
     work.stop_after = "regions_to_tiles";
     (void)passes::run_passes(*module, target, nullptr, work);

@@ -165,10 +165,10 @@ std::string run_tir_case(const TirCase& test) {
     if (module->functions.front()->body().num_args() != test.contract->args.size())
       throw std::runtime_error(concat("the kernel has ", module->functions.front()->body().num_args(),
                                       " arguments, `launch` gives ", test.contract->args.size()));
-    facts = analysis::Facts::analyze(*module, *test.contract, passes::predicates());
+    facts = analysis::Facts::analyze(*module, *test.contract, passes::predicate_table());
     certifier.emplace(test, *facts);
     work.claims = facts->claims();
-    work.held = certifier->held;
+    work.predicates = certifier->held;
     work.contract = &*test.contract;
     work.certifier = &*certifier;
   }

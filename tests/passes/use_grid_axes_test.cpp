@@ -185,7 +185,7 @@ template <auto K>
 Recorded with_same_extents() {
   Recorded r = recorded<K>();
   for (const lang::SameExtent& e : r.trace.same_extents) r.contract.equal_args.push_back({e.loaded.slot, e.piece.slot});
-  r.facts = analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicates());
+  r.facts = analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicate_table());
   return r;
 }
 
@@ -211,7 +211,7 @@ TEST(UseGridAxes, TwoOutputsOfEqualShape) {
     Recorded r = with_same_extents<&two_outputs>();
     r.contract.equal_args.push_back({1, 6});
     r.contract.equal_args.push_back({2, 7});
-    r.facts = analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicates());
+    r.facts = analysis::Facts::analyze(*r.trace.module, r.contract, passes::predicate_table());
     const Passed same = expect_same(r, one_piece(), blocks, sevens(dims), numbers(dims), numbers(dims));
     EXPECT_TRUE(same.choices.abi.grid.used);
     EXPECT_EQ(divisions(*same.module), 0) << "they are the same";
@@ -433,7 +433,7 @@ bool used_if(const Told& told) {
   const std::vector<Claim> claims = told.claims ? r.facts.claims_of(*module) : std::vector<Claim>();
   passes::Work work;
   work.claims = claims;
-  work.held = r.held({{64, 64}, {64, 64}});
+  work.predicates = r.held({{64, 64}, {64, 64}});
   analysis::LaunchContract contract = r.contract;
   contract.wide_grid = told.wide_grid;
   work.contract = told.contract ? &contract : nullptr;

@@ -43,8 +43,8 @@ struct Claim {
   int obligation = kHoldsAlways;
 
   /// True if the claim may be used by a launch that holds these obligations.
-  bool holds(std::uint64_t held) const {
-    return obligation == kHoldsAlways || ((held >> static_cast<unsigned>(obligation)) & 1) != 0;
+  bool holds(std::uint64_t predicates) const {
+    return obligation == kHoldsAlways || ((predicates >> static_cast<unsigned>(obligation)) & 1) != 0;
   }
 };
 
@@ -75,8 +75,8 @@ class LaunchPredicates {
   /// The bits of obligations that only refine (of the uses from Pieces on): they make code faster for rows of some
   /// lengths, for many small pieces, or for few pieces.
   std::uint64_t refinements() const noexcept;
-  /// `held` without refinements. Code for it serves all launches that differ only in those.
-  std::uint64_t common_part(std::uint64_t held) const noexcept { return held & ~refinements(); }
+  /// `predicates` without refinements. Code for it serves all launches that differ only in those.
+  std::uint64_t common_part(std::uint64_t predicates) const noexcept { return predicates & ~refinements(); }
 
   /// Reads what bytes() of the same build has written. Empty if the bytes are anything else.
   std::vector<std::byte> bytes() const;

@@ -63,9 +63,9 @@ struct CodeNotes {
 
 /// One specialization of a kernel for one device.
 struct CodeReport {
-  std::string kernel;      ///< its label
-  std::string hash, held;  ///< as in TuningRecord
-  std::string device;      ///< empty: compiled for a GPU that is not here
+  std::string kernel;            ///< its label
+  std::string hash, predicates;  ///< as in TuningRecord
+  std::string device;            ///< empty: compiled for a GPU that is not here
   std::string gpu, assembler;
   std::string code;  ///< hash of the bytecode without source lines: equal hashes mean equal code
   CodeNotes notes;   ///< empty on the CPU

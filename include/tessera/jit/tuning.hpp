@@ -29,21 +29,21 @@ struct Hints {
 /// One result of the tuner. A record made by hand (`TuningRecord r; r.hints = "warps=8";`) has no hash, and then
 /// nothing about it is checked when it is used.
 struct TuningRecord {
-  std::string kernel;     ///< label of the kernel that won: "softmax"
-  std::string space;      ///< name of the space
-  std::string choice;     ///< name of the space's candidate that won
-  std::string hints;      ///< "warps=4 latency=2" (passes/tuning_text.hpp); empty: what the cost model says
-  std::string arguments;  ///< of the run: types, extents, strides
-  std::string hash;       ///< SHA-256 of the kernel's recording without source lines, 64 hexadecimal digits
-  std::string held;       ///< the obligations that held, as a hexadecimal number
-  std::string device;     ///< "NVIDIA H200", "cpu"
-  std::string gpu;        ///< "sm_90"; empty for the CPU
-  std::string assembler;  ///< its release, "13.5"; empty for the CPU
-  std::string library;    ///< version of Tessera
-  std::string date;       ///< "2026-11-21"
-  std::string runner_up;  ///< choice and hints of the second best
-  double ms = 0;          ///< median of one launch
-  double default_ms = 0;  ///< of the first candidate without hints
+  std::string kernel;      ///< label of the kernel that won: "softmax"
+  std::string space;       ///< name of the space
+  std::string choice;      ///< name of the space's candidate that won
+  std::string hints;       ///< "warps=4 latency=2" (passes/tuning_text.hpp); empty: what the cost model says
+  std::string arguments;   ///< of the run: types, extents, strides
+  std::string hash;        ///< SHA-256 of the kernel's recording without source lines, 64 hexadecimal digits
+  std::string predicates;  ///< the obligations that predicates, as a hexadecimal number
+  std::string device;      ///< "NVIDIA H200", "cpu"
+  std::string gpu;         ///< "sm_90"; empty for the CPU
+  std::string assembler;   ///< its release, "13.5"; empty for the CPU
+  std::string library;     ///< version of Tessera
+  std::string date;        ///< "2026-11-21"
+  std::string runner_up;   ///< choice and hints of the second best
+  double ms = 0;           ///< median of one launch
+  double default_ms = 0;   ///< of the first candidate without hints
   double runner_up_ms = 0;
   bool operator==(const TuningRecord&) const = default;
 };

@@ -122,12 +122,12 @@ bool is_reduced(const ir::Operation& atomic);
 /// asks. True if anything changed. Throws CompileError for other values of it than 0 and 1.
 bool version_guards(ir::Function&, const Tuning& = {});
 
-/// Loads of regions through pointers that `claims` (about the function's operations; those that hold with `held` are
-/// used) show to be whole tiles of their tensor become loads through partition views, where a product multiplies them.
-/// Runs before apply_claims, which removes the masks that the claims are about. Returns where these loads were
+/// Loads of regions through pointers that `claims` (about the function's operations; those that hold with `predicates`
+/// are used) show to be whole tiles of their tensor become loads through partition views, where a product multiplies
+/// them. Runs before apply_claims, which removes the masks that the claims are about. Returns where these loads were
 /// recorded. Nothing is changed for the CPU, and without `contract`.
 std::vector<SourceLocation> regions_to_tiles(ir::Function&, const Target&, std::span<const analysis::Claim> claims,
-                                             std::uint64_t held, const analysis::LaunchContract* contract,
+                                             std::uint64_t predicates, const analysis::LaunchContract* contract,
                                              const Certifier* certifier);
 
 /// Loads of regions through pointers, where no element is masked, become loads through views. Follows Tuning::access.

@@ -55,7 +55,7 @@ class PassObserver {
 /// Input of run_passes besides module and target.
 struct Work {
   std::optional<std::span<const analysis::Claim>> claims = {};  ///< about the module's own operations
-  std::uint64_t held = 0;                                       ///< obligations that hold
+  std::uint64_t predicates = 0;                                 ///< obligations that hold
   const analysis::LaunchContract* contract = nullptr;           ///< of the first entry; null: no guarantees
   const Certifier* certifier = nullptr;                         ///< for the claims of passes; null: none is used
   bool checked = false;                                         ///< checked mode on a GPU, instead of claims

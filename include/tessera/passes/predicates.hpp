@@ -7,6 +7,6 @@
 namespace tessera::passes {
 
 /// All rows, for analysis::Facts::analyze. An OfLaunch claim counts them from 0.
-std::span<const analysis::LaunchPredicate> predicates() noexcept;
+std::span<const analysis::LaunchPredicate> predicate_table() noexcept;
 
 }  // namespace tessera::passes

@@ -24,7 +24,7 @@ passes::Target target_for(int sm) {
 Build build(const ir::Module& module, const analysis::LaunchContract& contract, std::uint64_t predicates,
             const passes::Target& target, const std::string& label) {
   ir::verify_or_throw(module);
-  const analysis::Facts facts = analysis::Facts::analyze(module, contract, passes::predicates());
+  const analysis::Facts facts = analysis::Facts::analyze(module, contract, passes::predicate_table());
   auto best = best_form(
       forms_for(nullptr), [&](Form form) { return prepare(module, facts, predicates, target, nullptr, form, label); },
       [&](const Prepared& p) {

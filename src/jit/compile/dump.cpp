@@ -128,13 +128,13 @@ void dump(const ir::Module& module, const std::string& label) {
 }
 
 std::unique_ptr<passes::PassObserver> dump_after_passes(const ir::Module& given, const passes::Target& target,
-                                                        const passes::Tuning& tuning, Form form, std::uint64_t held,
-                                                        const std::string& label) {
+                                                        const passes::Tuning& tuning, Form form,
+                                                        std::uint64_t predicates, const std::string& label) {
   const Wanted w = wanted();
   if (w.after.empty() || !is_chosen(label)) return nullptr;
   std::vector<std::byte> bytes = ir::write_bytecode(given);
   const std::string how =
-      concat(target.num_sms, " 13.", target.bytecode_minor, " ", held, " ", passes::text_of(tuning));
+      concat(target.num_sms, " 13.", target.bytecode_minor, " ", predicates, " ", passes::text_of(tuning));
   const auto more = std::as_bytes(std::span(how));
   bytes.insert(bytes.end(), more.begin(), more.end());
   const std::string fallback = form == Form::Chosen ? std::string() : concat("-", name_of(form));

@@ -13,7 +13,7 @@ namespace tessera::jit {
 /// "sm_90", followed by "-fallback" or "-bare" for a fallback form; the hash is of the input of the passes. Throws
 /// ConfigError for a pass that does not exist; writing throws IoError.
 std::unique_ptr<passes::PassObserver> dump_after_passes(const ir::Module& given, const passes::Target& target,
-                                                        const passes::Tuning& tuning, Form form, std::uint64_t held,
-                                                        const std::string& label);
+                                                        const passes::Tuning& tuning, Form form,
+                                                        std::uint64_t predicates, const std::string& label);
 
 }  // namespace tessera::jit

@@ -52,7 +52,7 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
   if (target.is_gpu()) p.scans = scans_across(entry_of(*p.module));
   if (optimize) {
     const std::unique_ptr<passes::PassObserver> dump =
-        dump_after_passes(*p.module, target, asked, form, work.held, label);
+        dump_after_passes(*p.module, target, asked, form, work.predicates, label);
     work.lower = true;
     work.observer = dump.get();
     passes::Passed made = passes::run_passes(*p.module, target, &asked, work);
@@ -91,7 +91,7 @@ Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::ui
   const std::vector<analysis::Claim> claims = certified_claims(*copy, facts, predicates);
   passes::Work work;
   work.claims = claims;
-  work.held = predicates;
+  work.predicates = predicates;
   work.contract = &facts.contract();
   const CertifierOfPasses certifier(facts, predicates);
   work.certifier = &certifier;

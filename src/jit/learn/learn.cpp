@@ -45,9 +45,9 @@ TuningRecord record_of(const LearntResult& found, const TuningSubject& s) {
   r.space = kLearntSpace;
   r.choice = found.best.hints.empty() ? "as chosen" : found.best.hints;
   r.hints = found.best.hints;
-  r.arguments = concat(s.hash.substr(0, 16), " ", s.held);  // one record for each specialization
+  r.arguments = concat(s.hash.substr(0, 16), " ", s.predicates);  // one record for each specialization
   r.hash = s.hash;
-  r.held = s.held;
+  r.predicates = s.predicates;
   r.device = s.device;
   r.gpu = s.gpu;
   r.assembler = s.assembler;

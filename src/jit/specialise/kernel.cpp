@@ -38,7 +38,7 @@ struct Kernel::Analysis {
   const analysis::Facts& facts() {
     std::call_once(once, [&] {
       ir::verify_or_throw(module);
-      known = analysis::Facts::analyze(module, contract, passes::predicates());
+      known = analysis::Facts::analyze(module, contract, passes::predicate_table());
     });
     return *known;
   }
@@ -221,7 +221,7 @@ CodeReport Kernel::describe(const Prepared& p, std::uint64_t predicates, const D
   TuningSubject s = tuning_subject(options_.label, *module_, common_part(predicates), device, p.target);
   return {std::move(s.label),
           std::move(s.hash),
-          std::move(s.held),
+          std::move(s.predicates),
           std::move(s.device),
           std::move(s.gpu),
           std::move(s.assembler),

@@ -21,7 +21,7 @@ struct TextField {
 constexpr TextField kTexts[] = {
     {"kernel", &TuningRecord::kernel},       {"space", &TuningRecord::space},         {"choice", &TuningRecord::choice},
     {"hints", &TuningRecord::hints},         {"arguments", &TuningRecord::arguments}, {"hash", &TuningRecord::hash},
-    {"held", &TuningRecord::held},           {"device", &TuningRecord::device},       {"gpu", &TuningRecord::gpu},
+    {"held", &TuningRecord::predicates},     {"device", &TuningRecord::device},       {"gpu", &TuningRecord::gpu},
     {"assembler", &TuningRecord::assembler}, {"library", &TuningRecord::library},     {"date", &TuningRecord::date},
     {"runner_up", &TuningRecord::runner_up},
 };
@@ -90,7 +90,8 @@ class Reader {
 void check_values(const TuningRecord& r) {
   const auto is_hex = [](const std::string& s) { return s.find_first_not_of(kHexDigits) == s.npos; };
   if (r.hash.size() != 64 || !is_hex(r.hash)) fail(concat("the hash \"", r.hash, "\""));
-  if (r.held.empty() || r.held.size() > 16 || !is_hex(r.held)) fail(concat("the obligations \"", r.held, "\""));
+  if (r.predicates.empty() || r.predicates.size() > 16 || !is_hex(r.predicates))
+    fail(concat("the obligations \"", r.predicates, "\""));
   if (r.kernel.empty() || r.device.empty()) fail("one without a kernel or a device");
   try {
     passes::parse_tuning(r.hints);

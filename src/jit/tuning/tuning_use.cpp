@@ -95,18 +95,18 @@ const std::deque<Loaded>* of_learning(Files& all) {
 }
 
 bool fits(const TuningRecord& r, const TuningSubject& s) {
-  return r.hash == s.hash && r.held == s.held && r.gpu == s.gpu && r.assembler == s.assembler &&
+  return r.hash == s.hash && r.predicates == s.predicates && r.gpu == s.gpu && r.assembler == s.assembler &&
          (s.device.empty() || r.device == s.device);
 }
 
-const passes::Tuning* from_files(const std::string& label, const ir::Module& recording, std::uint64_t held,
+const passes::Tuning* from_files(const std::string& label, const ir::Module& recording, std::uint64_t predicates,
                                  const Device* device, const passes::Target& target) {
   Files& all = files();
   const std::lock_guard lock(all.mutex);
   const std::deque<Loaded>* named_by_knob = of_environment(all);
   const std::deque<Loaded>* learnt = of_learning(all);
   if (!named_by_knob && all.named.empty() && (!learnt || learnt->empty())) return nullptr;
-  const TuningSubject subject = tuning_subject(label, recording, held, device, target);
+  const TuningSubject subject = tuning_subject(label, recording, predicates, device, target);
   const passes::Tuning* found = nullptr;
   // The last one that fits is used: those that the user names come after what was learnt.
   for (const std::deque<Loaded>* some : {learnt, named_by_knob, const_cast<const std::deque<Loaded>*>(&all.named)}) {
@@ -219,12 +219,12 @@ std::string learnt_records() {
 
 std::string hash_of(const ir::Module& module) { return hex(sha256(ir::write_bytecode(module, {{}, false}))); }
 
-std::string held_text(std::uint64_t held) {
+std::string predicates_text(std::uint64_t predicates) {
   std::string text;
   do {
-    text.insert(text.begin(), "0123456789abcdef"[held & 15]);
-    held >>= 4;
-  } while (held != 0);
+    text.insert(text.begin(), "0123456789abcdef"[predicates & 15]);
+    predicates >>= 4;
+  } while (predicates != 0);
   return text;
 }
 
@@ -237,12 +237,12 @@ std::string assembler_release(const std::string& gpu) {
   return assembler ? concat(assembler->major, ".", assembler->minor) : std::string();
 }
 
-TuningSubject tuning_subject(const std::string& label, const ir::Module& recording, std::uint64_t held,
+TuningSubject tuning_subject(const std::string& label, const ir::Module& recording, std::uint64_t predicates,
                              const Device* device, const passes::Target& target) {
   TuningSubject s;
   s.label = label;
   s.hash = hash_of(recording);
-  s.held = held_text(held);
+  s.predicates = predicates_text(predicates);
   if (device) s.device = device_description(*device);
   if (target.is_gpu()) {
     s.gpu = machine::gpu_name(target.sm);
@@ -252,12 +252,12 @@ TuningSubject tuning_subject(const std::string& label, const ir::Module& recordi
 }
 
 const passes::Tuning* tuning_for(TuningId given, const std::string& label, const ir::Module& recording,
-                                 std::uint64_t held, const Device* device, const passes::Target& target) {
-  if (given == 0) return target.is_gpu() ? from_files(label, recording, held, device, target) : nullptr;
+                                 std::uint64_t predicates, const Device* device, const passes::Target& target) {
+  if (given == 0) return target.is_gpu() ? from_files(label, recording, predicates, device, target) : nullptr;
   const Interned& used = find(given);
   // Compiled ahead for another GPU (`tessera build`): the record is not for it.
   if (!device && !used.record.gpu.empty() && used.record.gpu != machine::gpu_name(target.sm)) return nullptr;
-  if (!used.record.hash.empty()) check_fresh(used.record, tuning_subject(label, recording, held, device, target));
+  if (!used.record.hash.empty()) check_fresh(used.record, tuning_subject(label, recording, predicates, device, target));
   return &used.tuning;
 }
 

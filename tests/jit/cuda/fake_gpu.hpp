@@ -103,7 +103,7 @@ struct Machine : FakeMachine<Machine> {
     s.tensors = std::move(tensors);
     const lang::Trace trace = lang::trace<K>(s);
     const jit::LaunchContract contract = detail::launch_contract(trace.params, false, trace.same_extents);
-    const auto facts = analysis::Facts::analyze(*trace.module, contract, passes::predicates());
+    const auto facts = analysis::Facts::analyze(*trace.module, contract, passes::predicate_table());
     jit::CachedCubin code;
     code.cubin = fake::FakeDriver::image(name);
     code.label = name;

@@ -36,7 +36,7 @@ TEST(CompileCost, PassesAndBytecodeOfAttention) {
   }
   const lang::Trace trace = lang::trace<kAttention>(specialization);
   const auto facts = analysis::Facts::analyze(*trace.module, detail::launch_contract(params, false, trace.same_extents),
-                                              passes::predicates());
+                                              passes::predicate_table());
   double best = 1e9;
   std::size_t bytes = 0;
   for (int i = 0; i < 5; ++i) {

@@ -63,7 +63,8 @@ jit::Build built(int sm, std::uint64_t m, std::uint64_t n, std::uint64_t k) {
     slots.insert(slots.end(), {address, rows, columns, columns, 1});
     address += 1 << 24;
   }
-  const std::uint64_t held = analysis::Facts::analyze(*trace.module, contract, passes::predicates()).evaluate(slots);
+  const std::uint64_t held =
+      analysis::Facts::analyze(*trace.module, contract, passes::predicate_table()).evaluate(slots);
   return jit::build(*trace.module, contract, held, jit::target_for(sm), trace.name);
 }
 

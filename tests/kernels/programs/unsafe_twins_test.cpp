@@ -59,7 +59,7 @@ std::string program(bool fulfilled) {
   const lang::Trace trace = lang::trace<K>(specialization);
   const auto contract = detail::launch_contract(params, false, trace.same_extents);
   const auto copy = ir::clone(*trace.module);
-  const auto facts = analysis::Facts::analyze(*copy, contract, passes::predicates());
+  const auto facts = analysis::Facts::analyze(*copy, contract, passes::predicate_table());
   passes::apply_claims(*copy, facts, fulfilled ? ~std::uint64_t{0} : 0);
   passes::Tuning tuning;
   tuning.early_reads = false;  // no launch flags, so that every branch is one for bounds

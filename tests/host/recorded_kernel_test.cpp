@@ -1,5 +1,5 @@
 // The key of a recording: which layouts of tensors and which options of a launch need their own recording.
-#include "host/variant.hpp"
+#include "host/recorded_kernel.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace tessera::detail {
 namespace THIS_FILE {
 
 lang::TensorFacts facts_of(std::vector<std::int64_t> dims, std::vector<std::int64_t> strides) {
-  VariantKey key;
+  RecordingKey key;
   key.tensors[0] = tensor_bits(dims, strides);
   lang::ParamInfo x{};
   x.kind = lang::ParamKind::In;
@@ -18,7 +18,7 @@ lang::TensorFacts facts_of(std::vector<std::int64_t> dims, std::vector<std::int6
   return specialization(key, {&x, 1}).tensors.at(0);
 }
 
-TEST(Variant, TheUnitAxisIsTheLastOfStrideOneThatHasMoreThanOneElement) {
+TEST(RecordedKernel, TheUnitAxisIsTheLastOfStrideOneThatHasMoreThanOneElement) {
   EXPECT_EQ(facts_of({4, 8}, {8, 1}).unit_axis, 1);
   EXPECT_EQ(facts_of({4, 8}, {1, 4}).unit_axis, 0);
   EXPECT_EQ(facts_of({4, 1}, {1, 1}).unit_axis, 0) << "along an axis of one element nothing is contiguous";
@@ -28,7 +28,7 @@ TEST(Variant, TheUnitAxisIsTheLastOfStrideOneThatHasMoreThanOneElement) {
   EXPECT_EQ(facts_of({4, 1}, {1, 1}).unit_dims, 0b10u);
 }
 
-TEST(Variant, EveryOptionIsTold) {
+TEST(RecordedKernel, EveryOptionIsTold) {
   using lang::Accuracy;
   const std::vector<std::uint32_t> all{flag_bits(false, false, false, false, Accuracy::Precise),
                                        flag_bits(true, false, false, false, Accuracy::Precise),
@@ -43,8 +43,8 @@ TEST(Variant, EveryOptionIsTold) {
       << "not given, so the build's default";
 }
 
-TEST(Variant, TheAccuracyThatIsGivenIsRecorded) {
-  VariantKey key;
+TEST(RecordedKernel, TheAccuracyThatIsGivenIsRecorded) {
+  RecordingKey key;
   const auto accuracy = [&](bool given, lang::Accuracy a) {
     key.flags = flag_bits(false, false, false, given, a);
     return specialization(key, {}).accuracy;

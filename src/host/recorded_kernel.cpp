@@ -1,5 +1,5 @@
 // The table of a kernel's recordings: lock-free to look up (a list that only grows), one thread at a time to extend.
-#include "host/variant.hpp"
+#include "host/recorded_kernel.hpp"
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ static_assert(std::uint64_t{jit::kMostTunings} << kTuningShift <= UINT32_MAX);
 constexpr int kAxisBits = 4;  // 0: no unit axis, else the axis plus one; kMaxRank fits
 
 /// Names the arguments, for the errors of checked mode.
-jit::CompileOptions options_of(const KernelState::Signature& signature, const VariantKey& key) {
+jit::CompileOptions options_of(const KernelState::Signature& signature, const RecordingKey& key) {
   jit::CompileOptions options;
   options.label = signature.name;
   if (!key.constants.empty()) options.label += "(" + lang::constants_text(signature.params, key.constants) + ")";
@@ -35,7 +35,7 @@ jit::CompileOptions options_of(const KernelState::Signature& signature, const Va
 }
 
 /// Extents, strides and Constants decide the recording and the grid. A scalar counts only where a condition reads it.
-void set_masks(Variant& v, std::span<const lang::ParamInfo> params) {
+void set_masks(RecordedKernel& v, std::span<const lang::ParamInfo> params) {
   for (const lang::ParamInfo& p : params) {
     if (p.is_constant()) continue;
     const auto first = static_cast<std::size_t>(p.first_arg);
@@ -70,7 +70,7 @@ std::atomic<std::uint32_t> kernels{0};
 
 }  // namespace
 
-bool VariantKey::operator==(const VariantKey& other) const noexcept {
+bool RecordingKey::operator==(const RecordingKey& other) const noexcept {
   return flags == other.flags && std::equal(std::begin(tensors), std::end(tensors), other.tensors) &&
          std::equal(constants.begin(), constants.end(), other.constants.begin(), other.constants.end());
 }
@@ -95,7 +95,7 @@ std::uint32_t flag_bits(bool wide_grid, bool checked, bool strict, bool accuracy
          (accuracy_given ? kAccuracyGiven : 0) | (approximate ? kApproximate : 0) | tuning << kTuningShift;
 }
 
-lang::Specialization specialization(const VariantKey& key, std::span<const lang::ParamInfo> params) {
+lang::Specialization specialization(const RecordingKey& key, std::span<const lang::ParamInfo> params) {
   lang::Specialization s;
   std::size_t tensor = 0;
   for (const lang::ParamInfo& p : params) {
@@ -145,21 +145,21 @@ KernelState& KernelState::of(KernelRecord& record) {
   return *made.release();
 }
 
-Variant& KernelState::variant(const VariantKey& key, SourceLocation where) {
-  const auto find = [&]() -> Variant* {
-    Variant* v = variants_.load(std::memory_order_acquire);
+RecordedKernel& KernelState::recording(const RecordingKey& key, SourceLocation where) {
+  const auto find = [&]() -> RecordedKernel* {
+    RecordedKernel* v = recordings_.load(std::memory_order_acquire);
     while (v && !(v->key == key)) v = v->next;
     return v;
   };
-  if (Variant* v = find()) [[likely]] {
+  if (RecordedKernel* v = find()) [[likely]] {
     if (v->checked) check_recorded_alike(*v, where);
     return *v;
   }
   const Signature& s = signature();
   const std::lock_guard lock(mutex_);
-  if (Variant* v = find()) return *v;  // another thread has recorded it in the meantime
+  if (RecordedKernel* v = find()) return *v;  // another thread has recorded it in the meantime
   const ProfileRange range(ProfileTopic::Record, s.what.c_str(), where);
-  auto v = std::make_unique<Variant>();
+  auto v = std::make_unique<RecordedKernel>();
   v->constants.assign(key.constants.begin(), key.constants.end());
   v->key = key;
   v->key.constants = v->constants;
@@ -171,13 +171,13 @@ Variant& KernelState::variant(const VariantKey& key, SourceLocation where) {
   };
   with_stack(record, kStackOfRegions);
   set_masks(*v, s.params);
-  v->next = variants_.load(std::memory_order_relaxed);
-  variants_.store(v.get(), std::memory_order_release);
+  v->next = recordings_.load(std::memory_order_relaxed);
+  recordings_.store(v.get(), std::memory_order_release);
   return *v.release();
 }
 
 /// Checked mode records the kernel again: its body is ordinary C++ and may have read host state that has changed.
-void KernelState::check_recorded_alike(const Variant& first, SourceLocation where) {
+void KernelState::check_recorded_alike(const RecordedKernel& first, SourceLocation where) {
   const Signature& s = signature();
   const std::lock_guard lock(mutex_);
   const auto record = [&] { return lang::trace(body_, specialization(first.key, s.params), where); };

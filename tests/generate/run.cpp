@@ -219,7 +219,7 @@ struct Runner::Impl {
     }
     Made made;
     made.way = way;
-    made.predicates = held;
+    made.held = held;
     const auto module = ir::clone(*r.trace.module);
     if (way == "claims") {
       counts->claims += assert_claims(*module, *r.facts, held);

@@ -170,6 +170,55 @@ TEST(ReadBytecode, FilesAreCheckedAsAWhole) {
   EXPECT_EQ(read_bytecode(testing::file_of(3, sections)).module->producer, "k");
 }
 
+/// Replaces a part of the only function's operations.
+std::vector<std::byte> with_body_part(const std::vector<std::byte>& bytes, const std::string& part,
+                                      const std::string& replacement) {
+  auto sections = testing::sections_of(bytes);
+  const auto functions = std::ranges::find(sections, int{kFunc}, &testing::FileSection::id);
+  std::string& payload = functions->payload;
+  const std::size_t at = payload.find(part);
+  EXPECT_NE(at, std::string::npos);
+  payload.replace(at, part.size(), replacement);
+  std::size_t size = 0;  // what stands before the operations is their size, of one byte
+  while (payload.at(size) != static_cast<char>(payload.size() - size - 1 + part.size() - replacement.size())) ++size;
+  payload[size] = static_cast<char>(payload.size() - size - 1);
+  return testing::file_of(4, sections);
+}
+
+TEST(ReadBytecode, NegativeNumbersOf64BitsComeInTwoForms) {
+  const std::vector<std::string> program{
+      "%x = constant -> tile:f64:4 ; value=splat:0000000000000000",
+      "%r = reduce operands=%x -> tile:f64: ; dim=0 identities=[f64:fff0000000000000]",
+      "{ %a tile:f64: %b tile:f64:",
+      "%m = maxf lhs=%a rhs=%b -> tile:f64:",
+      "yield operands=%m",
+      "}"};
+  const auto bytes = write_bytecode(*testing::CaseReader::read(program));
+  const std::string as_signed("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x0F"), zeros(7, '\x80');
+  const auto unsigned_form = with_body_part(bytes, as_signed, zeros + "\xF0\xFF\x03");
+  EXPECT_TRUE(write_bytecode(*read_bytecode(unsigned_form).module) == bytes);
+  EXPECT_EQ(problem_of(with_body_part(bytes, as_signed, "\x81" + zeros.substr(1) + "\xF0\xFF\x03")),
+            "expected a number of 64 bits, found a larger number");
+  EXPECT_EQ(problem_of(with_body_part(bytes, as_signed, zeros + "\xF0\xFF\x07")),
+            "expected a number of 64 bits, found a larger number");
+}
+
+TEST(ReadBytecode, PaddingWithoutMaskIsLeftOut) {
+  const auto program = [](const std::string& operands) {
+    return std::vector<std::string>{
+        "arg %p tile:ptr.f32:", "arg %m tile:i1:", "arg %z tile:f32:",
+        "%x %t = load_ptr_tko source=%p" + operands + " -> tile:f32: token ; memory_ordering_semantics=weak"};
+  };
+  const auto read_again = [&](const std::string& operands) {
+    return write_bytecode(*read_bytecode(write_bytecode(*testing::CaseReader::read(program(operands)))).module);
+  };
+  const auto written = [&](const std::string& operands) {
+    return write_bytecode(*testing::CaseReader::read(program(operands)));
+  };
+  EXPECT_TRUE(read_again(" paddingValue=%z") == written(""));
+  EXPECT_TRUE(read_again(" mask=%m paddingValue=%z") == written(" mask=%m paddingValue=%z"));
+}
+
 TEST(ReadBytecode, EveryCutFileIsRejected) {
   for (const auto& [name, lines] : golden_cases()) {
     SCOPED_TRACE(name);

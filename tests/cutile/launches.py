@@ -1,0 +1,154 @@
+"""What a test of a kernel is made of: its parameters, the grid, and what NumPy says the outputs are.
+
+A case is a function of a random generator that gives a Launch. Its parameters are arrays, numbers and constants, in the order of the
+kernel's own: an int, a float or a bool is a constant of the compilation.
+"""
+import dataclasses
+import inspect
+from collections.abc import Callable
+
+import cuda.tile as ct
+import numpy as np
+from cuda.tile import compilation
+
+from elements import ELEMENTS
+
+
+@dataclasses.dataclass
+class Input:
+    """An array that the kernel reads; `expected`, if it writes it too: what is there afterwards.
+
+    With `view` the kernel sees a view of the array that begins with its first element: the transpose, a part of it.
+    """
+    element: str
+    stored: np.ndarray
+    expected: np.ndarray | None = None
+    view: Callable = lambda array: array
+
+    @property
+    def numbers(self):
+        return ELEMENTS[self.element].numbers(self.view(self.stored))
+
+
+@dataclasses.dataclass
+class Output:
+    """An array that only the kernel writes. `tolerance` replaces that of the element type."""
+    element: str
+    expected: np.ndarray
+    tolerance: float | None = None
+
+
+@dataclasses.dataclass
+class Number:
+    """A number that is a parameter of the launch."""
+    element: str
+    value: float
+
+
+@dataclasses.dataclass
+class Launch:
+    parameters: list
+    grid: tuple = (1,)
+
+
+class Random(np.random.Generator):
+    """A generator that also makes arrays of the kernels' elements."""
+
+    def __init__(self, seed):
+        super().__init__(np.random.PCG64(seed))
+
+    def array(self, element, *shape, scale=2.0):
+        return Input(element, ELEMENTS[element].random(self, shape, scale))
+
+    def bits(self, element, n):
+        """Any bits."""
+        stored = ELEMENTS[element].stored
+        return Input(element, np.frombuffer(self.bytes(n * np.dtype(stored).itemsize), stored))
+
+    def transposed(self, element, rows, columns, scale=2.0):
+        """A matrix whose columns are contiguous."""
+        return dataclasses.replace(self.array(element, columns, rows, scale=scale), view=np.transpose)
+
+    def padded(self, element, rows, columns, scale=2.0):
+        """A matrix whose rows are followed by other numbers."""
+        whole = self.array(element, rows + self.extent(3), columns + self.extent(9), scale=scale)
+        return dataclasses.replace(whole, view=lambda array: array[:rows, :columns])
+
+    def extent(self, most):
+        return int(self.integers(1, most, endpoint=True))
+
+
+def blocks(extent, tile):
+    return -(-extent // tile)
+
+
+CASES = []  # (name, kernel, function)
+WRONG = []  # (name, kernel, function of a launch and of whether it is the legal twin, part of the message)
+REJECTED = []  # (name, kernel, function of a launch, part of the message)
+
+
+def case(kernel, name=None):
+    """Declares a case of a kernel."""
+    def declare(function):
+        CASES.append((name or name_of(kernel), kernel, function))
+        return function
+    return declare
+
+
+def wrong(kernel, message):
+    """Declares a launch with a mistake: checked mode finds it at the kernel's line that ends with `# here`. The function's
+    second parameter says whether the launch is to be the legal twin."""
+    def declare(function):
+        WRONG.append((name_of(kernel), kernel, function, message))
+        return function
+    return declare
+
+
+def rejected(kernel, message):
+    """Declares a kernel that the package exports although it is not Tile IR: the verifier names the line with `# here`."""
+    def declare(function):
+        REJECTED.append((name_of(kernel), kernel, function, message))
+        return function
+    return declare
+
+
+def name_of(kernel):
+    return kernel._pyfunc.__name__
+
+
+def marked_line(kernel):
+    """File and line of a kernel's comment `# here`."""
+    lines, first = inspect.getsourcelines(kernel._pyfunc)
+    [offset] = [i for i, line in enumerate(lines) if line.rstrip().endswith("# here")]
+    return inspect.getsourcefile(kernel._pyfunc), first + offset
+
+
+def seen(parameter):
+    """An array whose extents and strides are those that the kernel sees."""
+    if isinstance(parameter, Input):
+        return parameter.view(parameter.stored)
+    return np.empty(np.shape(parameter.expected), ELEMENTS[parameter.element].stored)
+
+
+def strides(array):
+    return [stride // array.itemsize for stride in array.strides]
+
+
+def constraint(parameter):
+    """What the exported kernel is compiled for: nothing but the types, and that the last axis is contiguous where it is."""
+    if isinstance(parameter, Number):
+        return compilation.ScalarConstraint(ELEMENTS[parameter.element].dtype)
+    if isinstance(parameter, (Input, Output)):
+        array = seen(parameter)
+        constant = [None] * array.ndim
+        constant[-1] = 1 if strides(array)[-1] == 1 else None
+        return compilation.ArrayConstraint(ELEMENTS[parameter.element].dtype, array.ndim, index_dtype=ct.int32, alias_groups=(),
+                                           stride_lower_bound_incl=0, may_alias_internally=False, stride_constant=constant)
+    return parameter
+
+
+def export(kernel, launch, path, version):
+    """Writes a kernel's bytecode for a launch. The entry's arguments are, for each array, address, extents and strides."""
+    signature = compilation.KernelSignature([constraint(p) for p in launch.parameters],
+                                            compilation.CallingConvention.cutile_python_v1(), symbol=name_of(kernel))
+    compilation.export_kernel(kernel, [signature], path, gpu_code="sm_100", output_format="tileir_bytecode", bytecode_version=version)

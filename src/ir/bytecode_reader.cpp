@@ -144,10 +144,15 @@ class FunctionReader {
     return EnumAttr{value};
   }
 
+  /// Identities. Those of i1 are truth values (as cuTile writes them) or integers.
   ArrayAttr tagged_array(ByteReader& in) {
     ArrayAttr array;
     const std::size_t n = in.count("items of an array");
-    for (std::size_t i = 0; i < n; ++i) array.items.push_back(file_.tagged(in));
+    for (std::size_t i = 0; i < n; ++i) {
+      Attribute item = file_.tagged(in);
+      if (const bool* truth = item.as<bool>()) item = IntAttr{Elem::I1, *truth ? 1 : 0};
+      array.items.push_back(std::move(item));
+    }
     return array;
   }
 

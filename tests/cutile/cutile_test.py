@@ -15,7 +15,7 @@ import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(HERE), str(HERE / "kernels")]
+sys.path[:0] = [str(HERE), str(HERE / "kernels"), str(HERE / "../ir/golden")]
 try:
     import cuda.tile
     import numpy as np
@@ -25,12 +25,15 @@ except ImportError as error:
 import elementwise  # noqa: F401  (its cases)
 import memory  # noqa: F401
 import mistakes  # noqa: F401
+import options  # noqa: F401
+import parameters  # noqa: F401
 import products  # noqa: F401
 import rows  # noqa: F401
 from elements import ELEMENTS
+from make_text import find_disassembler
 from launches import CASES, REJECTED, WRONG, Input, Number, Output, Random, export, marked_line, seen, strides
 
-SHAPES = 3  # launches of each case, with extents drawn anew
+TARGETS = ["cpu", "sm_90", "sm_100"]  # what the compiler's passes are run for: one in each launch of a case
 VERSIONS = ["13.1", "13.2", "13.3", "13.4"]  # of bytecode
 
 
@@ -45,28 +48,44 @@ def tessera(*words, fails=False):
     return done.stderr if fails else done.stdout
 
 
+def flat(parameters):
+    """Parameters without tuples."""
+    for parameter in parameters:
+        if isinstance(parameter, tuple):
+            yield from flat(parameter)
+        else:
+            yield parameter
+
+
+def array_word(parameter, file, outputs):
+    """An array on the command line: its file, or its extents if only the kernel writes it."""
+    if isinstance(parameter, Input):
+        np.save(file, parameter.stored)
+        word = str(file)
+    else:
+        word = f"{ELEMENTS[parameter.element].name}[{','.join(map(str, np.shape(parameter.expected)))}]"
+    if parameter.expected is None:
+        return word
+    outputs.append((parameter, file.with_suffix(".out.npy")))
+    return f"{word}={outputs[-1][1]}"
+
+
 def words_of(launch, folder):
     """The command line of a launch after `tessera run FILE`, and the outputs: parameter, file."""
-    arrays = [p for p in launch.parameters if isinstance(p, (Input, Output))]
-    plain = all(seen(p).flags.c_contiguous for p in arrays)  # else extents and strides are given one by one
+    parameters = list(flat(launch.parameters))
+    # Where the kernel sees a part of an array, extents and strides are given one by one.
+    plain = not any(isinstance(p, Input) and p.view for p in parameters)
     values, outputs = [], []
-    for i, parameter in enumerate(launch.parameters):
+    for i, parameter in enumerate(parameters):
         if isinstance(parameter, Number):
             values.append(repr(parameter.value))
+        elif isinstance(parameter, list):
+            items = [array_word(item, folder / f"{i}.{j}.npy", outputs) for j, item in enumerate(parameter)]
+            values.append(f"[{','.join(items)}]")
         elif isinstance(parameter, (Input, Output)):
-            file = folder / f"{i}.npy"
-            if isinstance(parameter, Input):
-                np.save(file, parameter.stored)
-                value = str(file)
-            else:
-                value = f"{ELEMENTS[parameter.element].name}[{','.join(map(str, np.shape(parameter.expected)))}]"
-            if parameter.expected is not None:
-                outputs.append((parameter, folder / f"{i}.out.npy"))
-                value += f"={outputs[-1][1]}"
-            values.append(value)
+            values.append(array_word(parameter, folder / f"{i}.npy", outputs))
             if not plain:
-                values += map(str, seen(parameter).shape)
-                values += map(str, strides(seen(parameter)))
+                values += map(str, (*seen(parameter).shape, *strides(seen(parameter))))
     return ["--grid", ",".join(map(str, launch.grid)), *(["--tensors"] if plain else []), "--with", *values], outputs
 
 
@@ -89,16 +108,30 @@ def compare(parameter, file, what):
         raise Failure(f"{what}: {wrong.sum()} of {wrong.size} elements differ; at {at} expected {expected[at]}, found {found[at]}")
 
 
-def run(file, launch, folder, *options):
+def arguments_of(text):
+    """The number of arguments of the only entry of a file of text."""
+    return text.read_text().partition("{")[0].count("%arg")
+
+
+def run(file, launch, folder, *options, more=()):
     words, outputs = words_of(launch, folder)
-    tessera("run", *options, file, *words)
+    tessera("run", *options, file, *words, *more)
     for parameter, output in outputs:
         compare(parameter, output, f"{file.name}, {' '.join(options) or 'run'}, {output.stem}")
         output.unlink()
 
 
+def check_text(file):
+    """The text is that of NVIDIA's tileirdisasm, which loses the sign of f64 identities that the package writes with 65 bits."""
+    theirs = subprocess.run([DISASSEMBLER, file], capture_output=True, text=True, check=True).stdout
+    ours = tessera("opt", "--passes", "none", file).replace("0xFFF0000000000000 : f64", "0x7FF0000000000000 : f64")
+    if ours != theirs:
+        different = [f"{a}\n{b}" for a, b in zip(ours.splitlines(), theirs.splitlines()) if a != b]
+        raise Failure(f"the text of {file.name} is not that of tileirdisasm:\n" + "\n".join(different[:5]))
+
+
 def check_fixed_points(file, version, folder):
-    """print(parse(x)) is x and write(read(x)) is x, and text and bytecode say the same."""
+    """print(parse(x)) is x and write(read(x)) is x. Returns the file of the text."""
     text, again = folder / "text.tir", folder / "again.tir"
     tessera("opt", "--passes", "none", "--locations", "-o", text, file)
     tessera("opt", "--passes", "none", "--locations", "-o", again, text)
@@ -125,7 +158,7 @@ def versions_of(kernel, launch, folder):
 
 def check_case(name, kernel, make, folder):
     random = Random(zlib.crc32(name.encode()))
-    for shape in range(SHAPES):
+    for shape, target in enumerate(TARGETS):
         launch = make(random)
         file = folder / f"{name}.tilebc"
         versions = versions_of(kernel, launch, folder) if shape == 0 else VERSIONS[-1:]
@@ -134,12 +167,15 @@ def check_case(name, kernel, make, folder):
             if shape == 0:
                 if f"valid (bytecode {version}, " not in tessera("verify", file):
                     raise Failure(f"{file} is not bytecode {version}")
-                check_fixed_points(file, version, folder)
+                text = check_fixed_points(file, version, folder)
+                if DISASSEMBLER:
+                    check_text(file)
         run(file, launch, folder)
         run(file, launch, folder, "--checked")
         optimized = folder / "optimized.tir"
-        tessera("opt", "--target", "cpu", "-o", optimized, file)
-        run(optimized, launch, folder)
+        tessera("opt", "--target", target, "-o", optimized, file)
+        # For GPUs the passes may add an argument for the flags of a launch.
+        run(optimized, launch, folder, more=["0"] * (arguments_of(optimized) - arguments_of(text)))
 
 
 def check_wrong(name, kernel, make, message, folder):
@@ -178,6 +214,15 @@ def attempt(name, check, *rest):
         return f"{name}: {type(error).__name__}: {error}"
 
 
+def disassembler():
+    """NVIDIA's tileirdisasm, or None."""
+    try:
+        return find_disassembler(None)
+    except SystemExit:
+        return None
+
+
+DISASSEMBLER = disassembler()
 COMMAND, FOLDER, ONLY = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
 VERBOSE = bool(ONLY)
 kinds = ((check_case, CASES), (check_wrong, WRONG), (check_rejected, REJECTED))

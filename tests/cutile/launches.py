@@ -1,7 +1,7 @@
 """What a test of a kernel is made of: its parameters, the grid, and what NumPy says the outputs are.
 
 A case is a function of a random generator that gives a Launch. Its parameters are arrays, numbers and constants, in the order of the
-kernel's own: an int, a float or a bool is a constant of the compilation.
+kernel's own: an int, a float or a bool is a constant of the compilation, a tuple a tuple of these, a list a list of arrays.
 """
 import dataclasses
 import inspect
@@ -19,15 +19,18 @@ class Input:
     """An array that the kernel reads; `expected`, if it writes it too: what is there afterwards.
 
     With `view` the kernel sees a view of the array that begins with its first element: the transpose, a part of it.
+    With `wide` its extents and strides are of 64 bits, with `fixed` its extents are constants of the compilation.
     """
     element: str
     stored: np.ndarray
     expected: np.ndarray | None = None
-    view: Callable = lambda array: array
+    view: Callable | None = None
+    wide: bool = False
+    fixed: bool = False
 
     @property
     def numbers(self):
-        return ELEMENTS[self.element].numbers(self.view(self.stored))
+        return ELEMENTS[self.element].numbers(seen(self))
 
 
 @dataclasses.dataclass
@@ -126,7 +129,7 @@ def marked_line(kernel):
 def seen(parameter):
     """An array whose extents and strides are those that the kernel sees."""
     if isinstance(parameter, Input):
-        return parameter.view(parameter.stored)
+        return parameter.view(parameter.stored) if parameter.view else parameter.stored
     return np.empty(np.shape(parameter.expected), ELEMENTS[parameter.element].stored)
 
 
@@ -136,19 +139,26 @@ def strides(array):
 
 def constraint(parameter):
     """What the exported kernel is compiled for: nothing but the types, and that the last axis is contiguous where it is."""
+    if isinstance(parameter, tuple):
+        return compilation.TupleConstraint([constraint(p) for p in parameter])
+    if isinstance(parameter, list):
+        return compilation.ListConstraint(constraint(parameter[0]), alias_groups=(), elements_may_alias=False)
     if isinstance(parameter, Number):
         return compilation.ScalarConstraint(ELEMENTS[parameter.element].dtype)
-    if isinstance(parameter, (Input, Output)):
-        array = seen(parameter)
-        constant = [None] * array.ndim
-        constant[-1] = 1 if strides(array)[-1] == 1 else None
-        return compilation.ArrayConstraint(ELEMENTS[parameter.element].dtype, array.ndim, index_dtype=ct.int32, alias_groups=(),
-                                           stride_lower_bound_incl=0, may_alias_internally=False, stride_constant=constant)
-    return parameter
+    if not isinstance(parameter, (Input, Output)):
+        return parameter
+    array = seen(parameter)
+    constant = [None] * array.ndim
+    constant[-1] = 1 if strides(array)[-1] == 1 else None
+    return compilation.ArrayConstraint(
+        ELEMENTS[parameter.element].dtype, array.ndim, index_dtype=ct.int64 if getattr(parameter, "wide", False) else ct.int32,
+        stride_lower_bound_incl=0, alias_groups=(), may_alias_internally=False, stride_constant=constant,
+        shape_constant=array.shape if getattr(parameter, "fixed", False) else None)
 
 
 def export(kernel, launch, path, version):
-    """Writes a kernel's bytecode for a launch. The entry's arguments are, for each array, address, extents and strides."""
+    """Writes a kernel's bytecode for a launch. The entry's arguments are, for each array, address, extents and strides; for
+    each list, address and number of arrays."""
     signature = compilation.KernelSignature([constraint(p) for p in launch.parameters],
-                                            compilation.CallingConvention.cutile_python_v1(), symbol=name_of(kernel))
+                                            compilation.CallingConvention.cutile_python_v2(), symbol=name_of(kernel))
     compilation.export_kernel(kernel, [signature], path, gpu_code="sm_100", output_format="tileir_bytecode", bytecode_version=version)

@@ -203,6 +203,27 @@ TEST(ReadBytecode, NegativeNumbersOf64BitsComeInTwoForms) {
             "expected a number of 64 bits, found a larger number");
 }
 
+TEST(ReadBytecode, TruthValuesAreIdentitiesInTwoForms) {
+  const auto program = [](int identity) {
+    return std::vector<std::string>{
+        "%x = constant -> tile:i1:4 ; value=splat:00",
+        concat("%r = reduce operands=%x -> tile:i1: ; dim=0 identities=[i1:", identity, "]"),
+        "{ %a tile:i1: %b tile:i1:",
+        "%m = andi lhs=%a rhs=%b -> tile:i1:",
+        "yield operands=%m",
+        "}"};
+  };
+  const auto bytes = write_bytecode(*testing::CaseReader::read(program(1)));
+  // One identity: the tag of an integer, its type, its value; or the tag of a truth value, its value.
+  const auto sections = testing::sections_of(bytes);
+  const std::string& payload = std::ranges::find(sections, int{kFunc}, &testing::FileSection::id)->payload;
+  const std::size_t at = payload.find(std::string{'\1', static_cast<char>(kIntegerAttr)});
+  ASSERT_NE(at, std::string::npos);
+  const std::string integer = payload.substr(at, 4), truth{'\1', static_cast<char>(kBoolAttr), '\1'};
+  EXPECT_TRUE(write_bytecode(*read_bytecode(with_body_part(bytes, integer, truth)).module) == bytes);
+  EXPECT_TRUE(print(*read_bytecode(bytes).module).find("identities=[true]") != std::string::npos);
+}
+
 TEST(ReadBytecode, PaddingWithoutMaskIsLeftOut) {
   const auto program = [](const std::string& operands) {
     return std::vector<std::string>{

@@ -216,7 +216,9 @@ class Arguments {
     std::size_t next = 0;
     for (std::size_t i = 0; i < entry.body().num_args(); ++i) {
       const ir::Type type = entry.body().arg(i).type();
-      if (!derived_.empty() && !type.is_pointer()) {
+      if (!derived_.empty()) {
+        if (type.is_pointer() || ir::info(type.elem()).is_float)
+          fail_too_many_axes(entry, concat("argument ", i, " (", type.str(), ")"));
         slots_.push_back(derived_.front());
         derived_.erase(derived_.begin());
         continue;
@@ -232,6 +234,7 @@ class Arguments {
       else
         slots_.push_back(bits_of(value, type.elem()));
     }
+    if (!derived_.empty()) fail_too_many_axes(entry, "the end of its arguments");
     if (next != o.values.size())
       throw UsageError(
           concat("expected ", next, " values for the arguments of ", entry.name, ", found ", o.values.size()));
@@ -279,6 +282,11 @@ class Arguments {
     for (Array& item : items) keep(std::move(item));
     table.label = concat("list ", ++lists_);
     arrays_.push_back(std::move(table));
+  }
+
+  [[noreturn]] void fail_too_many_axes(const ir::Function& entry, const std::string& where) const {
+    throw UsageError(concat("array ", named_, " has more axes than ", entry.name, " takes: ", derived_.size(),
+                            " of its extents and strides are left at ", where));
   }
 
   void add_address(const Array& array) { slots_.push_back(reinterpret_cast<std::uint64_t>(array.storage->data())); }

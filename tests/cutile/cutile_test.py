@@ -31,7 +31,7 @@ import products  # noqa: F401
 import rows  # noqa: F401
 from elements import ELEMENTS
 from make_text import find_disassembler
-from launches import CASES, REJECTED, WRONG, Input, Number, Output, Random, export, marked_line, seen, strides
+from launches import CASES, REJECTED, SEVERAL, WRONG, Input, Number, Output, Random, export, export_all, marked_line, name_of, seen, strides
 
 TARGETS = ["cpu", "sm_90", "sm_100"]  # what the compiler's passes are run for: one in each launch of a case
 VERSIONS = ["13.1", "13.2", "13.3", "13.4"]  # of bytecode
@@ -195,6 +195,15 @@ def check_wrong(name, kernel, make, message, folder):
             print(f"{name}: {error}", end="")
 
 
+def check_entries(name, kernel, make, folder):
+    """A file with an entry for each of two element types."""
+    launches = [make(Random(zlib.crc32(name.encode())), element) for element in ("f32", "f64")]
+    file = folder / f"{name}.tilebc"
+    export_all(kernel, launches, file, VERSIONS[-1])
+    for i, launch in enumerate(launches):
+        run(file, launch, folder, "--checked", "--entry", f"{name_of(kernel)}_{i}")
+
+
 def check_rejected(name, kernel, make, message, folder):
     file = folder / f"{name}.tilebc"
     export(kernel, make(Random(0)), file, VERSIONS[-1])
@@ -225,7 +234,7 @@ def disassembler():
 DISASSEMBLER = disassembler()
 COMMAND, FOLDER, ONLY = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
 VERBOSE = bool(ONLY)
-kinds = ((check_case, CASES), (check_wrong, WRONG), (check_rejected, REJECTED))
+kinds = ((check_case, CASES), (check_wrong, WRONG), (check_rejected, REJECTED), (check_entries, SEVERAL))
 work = [(name, check, *rest) for check, of_kind in kinds for name, *rest in of_kind]
 work = [item for item in work if not ONLY or item[0] in ONLY]
 with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -88,6 +88,7 @@ def blocks(extent, tile):
 CASES = []  # (name, kernel, function)
 WRONG = []  # (name, kernel, function of a launch and of whether it is the legal twin, part of the message)
 REJECTED = []  # (name, kernel, function of a launch, part of the message)
+SEVERAL = []  # (name, kernel, function of a launch and an element type)
 
 
 def case(kernel, name=None):
@@ -111,6 +112,14 @@ def rejected(kernel, message):
     """Declares a kernel that the package exports although it is not Tile IR: the verifier names the line with `# here`."""
     def declare(function):
         REJECTED.append((name_of(kernel), kernel, function, message))
+        return function
+    return declare
+
+
+def several(kernel):
+    """Declares a kernel that is exported for two element types into one file."""
+    def declare(function):
+        SEVERAL.append((f"{name_of(kernel)}_twice", kernel, function))
         return function
     return declare
 
@@ -159,6 +168,17 @@ def constraint(parameter):
 def export(kernel, launch, path, version):
     """Writes a kernel's bytecode for a launch. The entry's arguments are, for each array, address, extents and strides; for
     each list, address and number of arrays."""
-    signature = compilation.KernelSignature([constraint(p) for p in launch.parameters],
-                                            compilation.CallingConvention.cutile_python_v2(), symbol=name_of(kernel))
-    compilation.export_kernel(kernel, [signature], path, gpu_code="sm_100", output_format="tileir_bytecode", bytecode_version=version)
+    export_signatures(kernel, [signature(launch, name_of(kernel))], path, version)
+
+
+def export_all(kernel, launches, path, version):
+    """Writes a file with an entry for each launch: `name_0`, `name_1` and so on."""
+    export_signatures(kernel, [signature(l, f"{name_of(kernel)}_{i}") for i, l in enumerate(launches)], path, version)
+
+
+def signature(launch, symbol):
+    return compilation.KernelSignature([constraint(p) for p in launch.parameters], compilation.CallingConvention.cutile_python_v2(), symbol)
+
+
+def export_signatures(kernel, signatures, path, version):
+    compilation.export_kernel(kernel, signatures, path, gpu_code="sm_100", output_format="tileir_bytecode", bytecode_version=version)

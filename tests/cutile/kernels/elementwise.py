@@ -2,7 +2,7 @@
 import cuda.tile as ct
 import numpy as np
 
-from launches import Launch, Number, Output, blocks, case
+from launches import Launch, Number, Output, blocks, case, several
 
 
 @ct.kernel
@@ -14,10 +14,11 @@ def axpy(x, y, out, a, size: ct.Constant[int]):
 
 
 @case(axpy)
-def _(random):
+@several(axpy)
+def _(random, element="f32"):
     n, a = random.extent(700), round(random.uniform(-3, 3), 3)
-    x, y = random.array("f32", n), random.array("f32", n)
-    return Launch([x, y, Output("f32", a * x.numbers + y.numbers), Number("f32", a), 64], (blocks(n, 64),))
+    x, y = random.array(element, n), random.array(element, n)
+    return Launch([x, y, Output(element, a * x.numbers + y.numbers), Number(element, a), 64], (blocks(n, 64),))
 
 
 @ct.kernel

@@ -142,6 +142,22 @@ def _(random, legal):
 
 
 @ct.kernel
+def overflowing(x, out, stride: ct.Constant[int], tile: ct.Constant[int]):
+    """A place that does not fit 32 bits."""
+    place = (ct.bid(0) + 1) * stride + ct.arange(tile, dtype=ct.int32)  # here
+    ct.store(out, (ct.bid(0),), ct.gather(x, place))
+
+
+@wrong(overflowing, "overflow")
+def _(random, legal):
+    x = random.array("f32", 100)
+    expected = np.zeros(48)
+    if legal:
+        expected[:32], expected[32:36] = np.r_[x.numbers[32:48], x.numbers[64:80]], x.numbers[96:]
+    return Launch([x, Output("f32", expected), 32 if legal else 1 << 30, 16], (3,))
+
+
+@ct.kernel
 def unsigned_floor(x, out, tile: ct.Constant[int]):
     """cuda-tile 1.7.0 rounds unsigned quotients down by an attribute that only signed ones have; tileiras rejects it too."""
     t = ct.load(x, (0,), shape=(tile,))

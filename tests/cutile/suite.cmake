@@ -9,4 +9,4 @@ if(NOT cutile_python)
 endif()
 add_test(NAME tools.cutile COMMAND ${cutile_python} -B ${CMAKE_CURRENT_LIST_DIR}/cutile_test.py $<TARGET_FILE:tessera_command>
          ${CMAKE_CURRENT_BINARY_DIR}/cutile)
-set_tests_properties(tools.cutile PROPERTIES LABELS tools SKIP_RETURN_CODE 77 TIMEOUT 300)
+set_tests_properties(tools.cutile PROPERTIES LABELS tools SKIP_RETURN_CODE 77 PROCESSORS 2 TIMEOUT 300)

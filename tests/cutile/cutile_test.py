@@ -157,26 +157,30 @@ def versions_of(kernel, launch, folder):
     raise Failure("no version of bytecode can hold it")
 
 
+def check_file(file, version, newest, folder):
+    """What holds for a file without running it. Returns its text."""
+    if f"valid (bytecode {version}, " not in tessera("verify", file):
+        raise Failure(f"{file} is not bytecode {version}")
+    if DISASSEMBLER and newest:
+        check_text(file)
+    return check_fixed_points(file, version, folder)
+
+
 def check_case(name, kernel, make, folder):
     random = Random(zlib.crc32(name.encode()))
+    file = folder / f"{name}.tilebc"
     for shape, target in enumerate(TARGETS):
         launch = make(random)
-        file = folder / f"{name}.tilebc"
-        versions = versions_of(kernel, launch, folder) if shape == 0 else VERSIONS[-1:]
-        for version in versions:
+        for version in versions_of(kernel, launch, folder) if shape == 0 else VERSIONS[-1:]:
             export(kernel, launch, file, version)
             if shape == 0:
-                if f"valid (bytecode {version}, " not in tessera("verify", file):
-                    raise Failure(f"{file} is not bytecode {version}")
-                text = check_fixed_points(file, version, folder)
-                if DISASSEMBLER and version == versions[-1]:
-                    check_text(file)
-        run(file, launch, folder)
+                text = check_file(file, version, version == VERSIONS[-1], folder)
+            run(file, launch, folder)
         run(file, launch, folder, "--checked")
         optimized = folder / "optimized.tir"
         tessera("opt", "--target", target, "-o", optimized, file)
         # For GPUs the passes may add an argument for the flags of a launch.
-        run(optimized, launch, folder, more=["0"] * (arguments_of(optimized) - arguments_of(text)))
+        run(optimized, launch, folder, "--checked", more=["0"] * (arguments_of(optimized) - arguments_of(text)))
 
 
 def check_wrong(name, kernel, make, message, folder):

@@ -265,3 +265,22 @@ def _(random):
     above = x.stored > np.float32(1.75)
     found = np.where(above.any(axis=1), above.argmax(axis=1), -1).astype(np.int32)
     return Launch([x, Output("i32", found), Number("f32", 1.75), 8], (rows,))
+
+
+@ct.kernel
+def moving_origin(x, tiles: ct.Constant[int], tile: ct.Constant[int]):
+    """Slices that begin earlier in each step, so that tile after tile is one place of the array."""
+    for j in range(tiles):
+        part = x.slice(axis=0, start=(tiles - j) * tile, stop=x.shape[0])
+        t = ct.load(part, (j,), shape=(tile,))
+        ct.store(part, (j,), t * 2.0 + j)
+
+
+@case(moving_origin)
+def _(random):
+    tiles = 1 + random.extent(4)
+    x = random.array("f32", (tiles + 1) * 8)
+    x.expected = x.numbers.copy()
+    for j in range(tiles):
+        x.expected[tiles * 8:] = x.expected[tiles * 8:] * 2 + j
+    return Launch([x, tiles, 8])

@@ -93,14 +93,16 @@ constexpr UsageForm kRunForms[] = {
     {"tessera run [options] FILE [--with] VALUE...",
      "runs an entry of FILE, Tile IR as text or as bytecode, on the CPU. Its arguments are the values in their order: "
      "a number; for an address an array, x.npy, which is read, x.npy=y.npy, which is written to y.npy afterwards, or "
-     "f32[4,8]=y.npy, a new one of zeros."},
+     "f32[4,8]=y.npy, a new one of zeros; for an address of i64 also a list of arrays of one rank, "
+     "[x.npy,f32[4]=y.npy], "
+     "which has the address, extents and strides of each."},
 };
 constexpr OptionRow kRunOptions[] = {
     {"--with", nullptr, "what follows are the values (for readers: it may be left out)"},
     {"--grid", "X,Y,Z", "the number of blocks along each axis (default: 1,1,1)"},
     {"--tensors", nullptr,
      "every array also fills the arguments after its address, with its extents and strides in elements, as recorded "
-     "kernels take them"},
+     "kernels and those of cuTile take them, and a list with the number of its arrays"},
     {"--checked", nullptr, "finds accesses outside the arrays, reads of what was never written, and races"},
     {"--entry", "NAME", "the entry to run, if FILE has several"},
 };

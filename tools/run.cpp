@@ -33,6 +33,7 @@ struct Array {
   runtime::StorageRef storage;
   std::vector<std::int64_t> dims, strides;
   ElementType element{};
+  std::string label;                  ///< in errors
   std::string output;                 ///< the file to write afterwards; empty: none
   std::vector<std::uint8_t> written;  ///< for checked mode, one byte per byte
   std::size_t bytes() const {
@@ -42,12 +43,14 @@ struct Array {
   }
 };
 
+constexpr ElementType kElements[] = {  // of .npy files
+    ElementType::f64, ElementType::f32, ElementType::f16, ElementType::i64, ElementType::i32, ElementType::i16,
+    ElementType::i8,  ElementType::u64, ElementType::u32, ElementType::u16, ElementType::u8,  ElementType::boolean};
+
 /// Elements of .npy files whose bits are those of the element that a pointer points to.
 std::vector<ElementType> elements_of(ir::Elem e) {
   std::vector<ElementType> same;
-  for (const ElementType t :
-       {ElementType::f64, ElementType::f32, ElementType::f16, ElementType::i64, ElementType::i32, ElementType::i16,
-        ElementType::i8, ElementType::u64, ElementType::u32, ElementType::u16, ElementType::u8, ElementType::boolean})
+  for (const ElementType t : kElements)
     if (ir::elem_of(t) == e) same.push_back(t);
   if (!same.empty()) return same;
   if (e == ir::Elem::TF32) return {ElementType::f32};
@@ -129,8 +132,7 @@ Array made(const std::string& text, const std::vector<ElementType>& elements) {
 }
 
 /// `x.npy`, `x.npy=y.npy`, `f32[4,8]=y.npy`.
-Array array_of(const std::string& text, ir::Elem pointee) {
-  const std::vector<ElementType> elements = elements_of(pointee);
+Array array_of(const std::string& text, const std::vector<ElementType>& elements) {
   const std::size_t equals = text.find('=');
   const std::string source = text.substr(0, equals);
   Array array = source.ends_with(".npy") ? loaded(source, elements) : made(source, elements);
@@ -138,6 +140,43 @@ Array array_of(const std::string& text, ir::Elem pointee) {
   if (equals != std::string::npos && !array.output.ends_with(".npy"))
     throw UsageError(concat("expected a file that ends in .npy after `=`, found ", array.output));
   return array;
+}
+
+/// The items of `[x.npy,f32[4,8]=y.npy]`.
+std::vector<std::string> items_of(const std::string& text) {
+  if (text.size() < 3 || !text.ends_with(']'))
+    throw UsageError(concat("expected a list of arrays such as [x.npy,f32[4,8]=y.npy], found ", text));
+  std::vector<std::string> items(1);
+  int open = 0;
+  for (const char c : text.substr(1, text.size() - 2)) {
+    open += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c == ',' && open == 0)
+      items.emplace_back();
+    else
+      items.back() += c;
+  }
+  return items;
+}
+
+/// What a list of arrays is in memory: a row of numbers for each, its address, extents and strides.
+Array table_of(const std::vector<Array>& items) {
+  Array table;
+  table.element = ElementType::i64;
+  table.dims = {static_cast<std::int64_t>(items.size()), static_cast<std::int64_t>(1 + 2 * items[0].dims.size())};
+  set_row_major(table);
+  table.storage = runtime::Storage::allocate(Device::cpu(), table.bytes());
+  auto* number = reinterpret_cast<std::int64_t*>(table.storage->data());
+  for (const Array& item : items) {
+    if (item.dims.size() != items[0].dims.size())
+      throw UsageError(concat("expected arrays of one rank in a list, found ", items[0].dims.size(), " and ",
+                              item.dims.size(), " axes"));
+    *number++ = reinterpret_cast<std::intptr_t>(item.storage->data());
+    number = std::ranges::copy(item.dims, number).out;
+    number = std::ranges::copy(item.strides, number).out;
+  }
+  table.storage->host_wrote(0, table.bytes());
+  table.written.assign(table.bytes(), 1);
+  return table;
 }
 
 /// The bits of a number for an argument of this element.
@@ -177,7 +216,9 @@ class Arguments {
     std::size_t next = 0;
     for (std::size_t i = 0; i < entry.body().num_args(); ++i) {
       const ir::Type type = entry.body().arg(i).type();
-      if (!derived_.empty() && !type.is_pointer()) {
+      if (!derived_.empty()) {
+        if (type.is_pointer() || ir::info(type.elem()).is_float)
+          fail_too_many_axes(entry, concat("argument ", i, " (", type.str(), ")"));
         slots_.push_back(derived_.front());
         derived_.erase(derived_.begin());
         continue;
@@ -186,11 +227,14 @@ class Arguments {
         throw UsageError(concat("expected a value for argument ", i, " (", type.str(), ") of ", entry.name, ", found ",
                                 o.values.size(), " values"));
       const std::string& value = o.values[next++];
-      if (type.is_pointer())
-        add_array(array_of(value, type.pointee().elem()), o.tensors);
+      if (type.is_pointer() && value.starts_with('['))
+        add_list(value, type, o.tensors);
+      else if (type.is_pointer())
+        add_array(array_of(value, elements_of(type.pointee().elem())), o.tensors);
       else
         slots_.push_back(bits_of(value, type.elem()));
     }
+    if (!derived_.empty()) fail_too_many_axes(entry, "the end of its arguments");
     if (next != o.values.size())
       throw UsageError(
           concat("expected ", next, " values for the arguments of ", entry.name, ", found ", o.values.size()));
@@ -200,9 +244,7 @@ class Arguments {
 
   std::vector<cpu::Region> regions() {
     std::vector<cpu::Region> all;
-    for (std::size_t i = 0; i < arrays_.size(); ++i)
-      all.push_back(
-          {arrays_[i].storage->data(), arrays_[i].bytes(), concat("array ", i + 1), arrays_[i].written.data()});
+    for (Array& a : arrays_) all.push_back({a.storage->data(), a.bytes(), a.label, a.written.data()});
     return all;
   }
 
@@ -219,13 +261,42 @@ class Arguments {
  private:
   /// With --tensors, extents and strides fill the arguments after the address, as those of recorded kernels.
   void add_array(Array array, bool tensors) {
-    slots_.push_back(reinterpret_cast<std::uint64_t>(array.storage->data()));
+    add_address(array);
     if (tensors)
       for (const auto* numbers : {&array.dims, &array.strides})
         for (const std::int64_t n : *numbers) derived_.push_back(static_cast<std::uint64_t>(n));
+    keep(std::move(array));
+  }
+
+  /// With --tensors, the number of arrays fills the argument after the list's address.
+  void add_list(const std::string& text, ir::Type type, bool tensors) {
+    if (type.pointee().elem() != ir::Elem::I64)
+      throw UsageError(concat("expected an array for an argument of type ", type.str(), ", found the list ", text,
+                              "; lists are for tile<ptr<i64>>"));
+    std::vector<Array> items;
+    for (const std::string& item : items_of(text))
+      items.push_back(array_of(item, {std::begin(kElements), std::end(kElements)}));
+    Array table = table_of(items);
+    add_address(table);
+    if (tensors) derived_.push_back(items.size());
+    for (Array& item : items) keep(std::move(item));
+    table.label = concat("list ", ++lists_);
+    arrays_.push_back(std::move(table));
+  }
+
+  [[noreturn]] void fail_too_many_axes(const ir::Function& entry, const std::string& where) const {
+    throw UsageError(concat("array ", named_, " has more axes than ", entry.name, " takes: ", derived_.size(),
+                            " of its extents and strides are left at ", where));
+  }
+
+  void add_address(const Array& array) { slots_.push_back(reinterpret_cast<std::uint64_t>(array.storage->data())); }
+
+  void keep(Array array) {
+    array.label = concat("array ", ++named_);
     arrays_.push_back(std::move(array));
   }
 
+  int named_ = 0, lists_ = 0;
   std::vector<std::uint64_t> slots_, derived_;
   std::vector<Array> arrays_;
 };

@@ -35,7 +35,7 @@ complete -c tessera -n '__fish_seen_subcommand_from opt' -l bytecode -x -d 'writ
 complete -c tessera -n '__fish_seen_subcommand_from opt' -s o -r -F -d 'writes FILE instead of printing; FILE.tilebc is written as bytecode'
 complete -c tessera -n '__fish_seen_subcommand_from run' -l with -d 'what follows are the values (for readers: it may be left out)'
 complete -c tessera -n '__fish_seen_subcommand_from run' -l grid -x -d 'the number of blocks along each axis (default: 1,1,1)'
-complete -c tessera -n '__fish_seen_subcommand_from run' -l tensors -d 'every array also fills the arguments after its address, with its extents and strides in elements, as recorded kernels take them'
+complete -c tessera -n '__fish_seen_subcommand_from run' -l tensors -d 'every array also fills the arguments after its address, with its extents and strides in elements, as recorded kernels and those of cuTile take them, and a list with the number of its arrays'
 complete -c tessera -n '__fish_seen_subcommand_from run' -l checked -d 'finds accesses outside the arrays, reads of what was never written, and races'
 complete -c tessera -n '__fish_seen_subcommand_from run' -l entry -x -d 'the entry to run, if FILE has several'
 complete -c tessera -n '__fish_seen_subcommand_from bench' -l list -d 'prints the kernels and their default sizes'

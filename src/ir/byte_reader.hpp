@@ -42,19 +42,20 @@ class ByteReader {
   }
   /// LEB128, unsigned.
   std::uint64_t varint(const char* what) {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const std::uint8_t b = byte(what);
-      if (shift == 63 && b > 1) break;
-      value |= std::uint64_t{b & 0x7Fu} << shift;
-      if (b < 0x80) return value;
-    }
-    fail("expected ", what, " of 64 bits, found a larger number");
+    const Wide w = leb128(what);
+    if (w.bit64) too_large(what);
+    return w.low;
   }
   /// Zigzag, then LEB128.
   std::int64_t signed_varint(const char* what) {
     const std::uint64_t v = varint(what);
     return static_cast<std::int64_t>((v >> 1) ^ (~(v & 1) + 1));
+  }
+  /// The 64 bits of a number that was written as a signed one or, with 65 bits after zigzag, as an unsigned one.
+  std::uint64_t bits64(const char* what) {
+    const Wide w = leb128(what);
+    if (w.bit64 && (w.low & 1) != 0) too_large(what);
+    return ((w.low >> 1) | std::uint64_t{w.bit64} << 63) ^ (~(w.low & 1) + 1);
   }
   /// A number of at most `most`.
   std::uint64_t number(const char* what, std::uint64_t most) {
@@ -90,6 +91,23 @@ class ByteReader {
   }
 
  private:
+  /// A number of up to 65 bits.
+  struct Wide {
+    std::uint64_t low = 0;
+    bool bit64 = false;
+  };
+  Wide leb128(const char* what) {
+    Wide w;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const std::uint8_t b = byte(what);
+      if (shift == 63 && b > 3) break;
+      w.low |= std::uint64_t{b & 0x7Fu} << shift;
+      w.bit64 = shift == 63 && b > 1;
+      if (b < 0x80) return w;
+    }
+    too_large(what);
+  }
+  [[noreturn]] void too_large(const char* what) const { fail("expected ", what, " of 64 bits, found a larger number"); }
   [[noreturn]] void ended_in(const char* what, std::uint64_t wanted) const {
     fail("expected ", wanted, wanted == 1 ? " byte of " : " bytes of ", what, ", found ", left());
   }

@@ -1,5 +1,6 @@
 // Bytecode: globals, functions, operations. What an operation's encoding looks like follows from its row in ops.def.
 #include <algorithm>
+#include <numeric>
 
 #include "ir/bytecode_sections.hpp"
 #include "ir/read_limits.hpp"
@@ -143,10 +144,15 @@ class FunctionReader {
     return EnumAttr{value};
   }
 
+  /// Identities. Those of i1 are truth values (as cuTile writes them) or integers.
   ArrayAttr tagged_array(ByteReader& in) {
     ArrayAttr array;
     const std::size_t n = in.count("items of an array");
-    for (std::size_t i = 0; i < n; ++i) array.items.push_back(file_.tagged(in));
+    for (std::size_t i = 0; i < n; ++i) {
+      Attribute item = file_.tagged(in);
+      if (const bool* truth = item.as<bool>()) item = IntAttr{Elem::I1, *truth ? 1 : 0};
+      array.items.push_back(std::move(item));
+    }
     return array;
   }
 
@@ -178,11 +184,23 @@ class FunctionReader {
         sizes.push_back(static_cast<std::uint32_t>(n));
         for (std::size_t i = 0; i < n; ++i) operands.push_back(value(in));
       }
+      if (info.op == Op::LoadPtrTko) drop_idle_padding(info, operands, sizes);
       return operands;
     }
     const std::size_t n = total_operands(in, info, sizes);
     for (std::size_t i = 0; i < n; ++i) operands.push_back(value(in));
     return operands;
+  }
+
+  /// Without a mask a padding value pads nothing, and text cannot have one. cuTile writes it for gathers without checks
+  /// of bounds, which NVIDIA's verifier takes.
+  static void drop_idle_padding(const OpInfo& info, std::vector<Value>& operands, std::vector<std::uint32_t>& sizes) {
+    const auto mask = static_cast<std::size_t>(info.operand_group("mask"));
+    const auto padding = static_cast<std::size_t>(info.operand_group("paddingValue"));
+    if (sizes[mask] != 0 || sizes[padding] == 0) return;
+    const auto before = std::accumulate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(padding), 0);
+    operands.erase(operands.begin() + before);
+    sizes[padding] = 0;
   }
 
   /// Operations whose operands are not encoded by group have at most one open group: it has what the others leave.

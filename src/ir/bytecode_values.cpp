@@ -195,10 +195,10 @@ Attribute BytecodeSections::number(ByteReader& in, std::uint64_t tag) {
     return FloatAttr{e, value};
   }
   // Writers differ in whether the highest bit is a sign.
+  if (bits == 64) return FloatAttr{e, in.bits64("a number")};
   const std::int64_t value = in.signed_varint("a number");
   const auto most = static_cast<std::int64_t>(mask_of(bits));
-  if (bits < 64 && (value > most || value < -(most / 2) - 1))
-    in.fail("expected ", bits, " bits of ", info(e).text, ", found ", value);
+  if (value > most || value < -(most / 2) - 1) in.fail("expected ", bits, " bits of ", info(e).text, ", found ", value);
   const std::uint64_t wire = static_cast<std::uint64_t>(value) & mask_of(bits);
   return FloatAttr{e, e == Elem::TF32 ? wire << kTf32Shift : wire};
 }

@@ -225,7 +225,8 @@ std::string list_text(const Sequence& items, Text text) {
 
 std::string optional_text(const std::optional<std::int64_t>& v) { return v ? std::to_string(*v) : "?"; }
 
-/// An attribute where its type must be said: reduce identities, values of hints. i64 and f64 are MLIR's defaults.
+/// An attribute where its type must be said: reduce identities, values of hints. i64 and f64 are MLIR's defaults, but
+/// hexadecimal bits alone would be an integer's.
 std::string typed_text(const Attribute& attr) {
   if (const auto* b = attr.as<bool>()) return *b ? "true" : "false";
   if (const auto* i = attr.as<IntAttr>()) {
@@ -234,7 +235,8 @@ std::string typed_text(const Attribute& attr) {
   }
   if (const auto* f = attr.as<FloatAttr>()) {
     std::string text = number_text(f->type, f->bits);
-    return f->type == Elem::F64 ? text : concat(text, " : ", info(f->type).text);
+    const bool plain = f->type == Elem::F64 && !text.starts_with("0x");
+    return plain ? text : concat(text, " : ", info(f->type).text);
   }
   if (const auto* s = attr.as<std::string>()) return quoted_text(*s);
   return "<unprintable>";

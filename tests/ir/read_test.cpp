@@ -170,6 +170,76 @@ TEST(ReadBytecode, FilesAreCheckedAsAWhole) {
   EXPECT_EQ(read_bytecode(testing::file_of(3, sections)).module->producer, "k");
 }
 
+/// Replaces a part of the only function's operations.
+std::vector<std::byte> with_body_part(const std::vector<std::byte>& bytes, const std::string& part,
+                                      const std::string& replacement) {
+  auto sections = testing::sections_of(bytes);
+  const auto functions = std::ranges::find(sections, int{kFunc}, &testing::FileSection::id);
+  std::string& payload = functions->payload;
+  const std::size_t at = payload.find(part);
+  EXPECT_NE(at, std::string::npos);
+  payload.replace(at, part.size(), replacement);
+  std::size_t size = 0;  // what stands before the operations is their size, of one byte
+  while (payload.at(size) != static_cast<char>(payload.size() - size - 1 + part.size() - replacement.size())) ++size;
+  payload[size] = static_cast<char>(payload.size() - size - 1);
+  return testing::file_of(4, sections);
+}
+
+TEST(ReadBytecode, NegativeNumbersOf64BitsComeInTwoForms) {
+  const std::vector<std::string> program{
+      "%x = constant -> tile:f64:4 ; value=splat:0000000000000000",
+      "%r = reduce operands=%x -> tile:f64: ; dim=0 identities=[f64:fff0000000000000]",
+      "{ %a tile:f64: %b tile:f64:",
+      "%m = maxf lhs=%a rhs=%b -> tile:f64:",
+      "yield operands=%m",
+      "}"};
+  const auto bytes = write_bytecode(*testing::CaseReader::read(program));
+  const std::string as_signed("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x0F"), zeros(7, '\x80');
+  const auto unsigned_form = with_body_part(bytes, as_signed, zeros + "\xF0\xFF\x03");
+  EXPECT_TRUE(write_bytecode(*read_bytecode(unsigned_form).module) == bytes);
+  EXPECT_EQ(problem_of(with_body_part(bytes, as_signed, "\x81" + zeros.substr(1) + "\xF0\xFF\x03")),
+            "expected a number of 64 bits, found a larger number");
+  EXPECT_EQ(problem_of(with_body_part(bytes, as_signed, zeros + "\xF0\xFF\x07")),
+            "expected a number of 64 bits, found a larger number");
+}
+
+TEST(ReadBytecode, TruthValuesAreIdentitiesInTwoForms) {
+  const auto program = [](int identity) {
+    return std::vector<std::string>{
+        "%x = constant -> tile:i1:4 ; value=splat:00",
+        concat("%r = reduce operands=%x -> tile:i1: ; dim=0 identities=[i1:", identity, "]"),
+        "{ %a tile:i1: %b tile:i1:",
+        "%m = andi lhs=%a rhs=%b -> tile:i1:",
+        "yield operands=%m",
+        "}"};
+  };
+  const auto bytes = write_bytecode(*testing::CaseReader::read(program(1)));
+  // One identity: the tag of an integer, its type, its value; or the tag of a truth value, its value.
+  const auto sections = testing::sections_of(bytes);
+  const std::string& payload = std::ranges::find(sections, int{kFunc}, &testing::FileSection::id)->payload;
+  const std::size_t at = payload.find(std::string{'\1', static_cast<char>(kIntegerAttr)});
+  ASSERT_NE(at, std::string::npos);
+  const std::string integer = payload.substr(at, 4), truth{'\1', static_cast<char>(kBoolAttr), '\1'};
+  EXPECT_TRUE(write_bytecode(*read_bytecode(with_body_part(bytes, integer, truth)).module) == bytes);
+  EXPECT_TRUE(print(*read_bytecode(bytes).module).find("identities=[true]") != std::string::npos);
+}
+
+TEST(ReadBytecode, PaddingWithoutMaskIsLeftOut) {
+  const auto program = [](const std::string& operands) {
+    return std::vector<std::string>{
+        "arg %p tile:ptr.f32:", "arg %m tile:i1:", "arg %z tile:f32:",
+        "%x %t = load_ptr_tko source=%p" + operands + " -> tile:f32: token ; memory_ordering_semantics=weak"};
+  };
+  const auto read_again = [&](const std::string& operands) {
+    return write_bytecode(*read_bytecode(write_bytecode(*testing::CaseReader::read(program(operands)))).module);
+  };
+  const auto written = [&](const std::string& operands) {
+    return write_bytecode(*testing::CaseReader::read(program(operands)));
+  };
+  EXPECT_TRUE(read_again(" paddingValue=%z") == written(""));
+  EXPECT_TRUE(read_again(" mask=%m paddingValue=%z") == written(" mask=%m paddingValue=%z"));
+}
+
 TEST(ReadBytecode, EveryCutFileIsRejected) {
   for (const auto& [name, lines] : golden_cases()) {
     SCOPED_TRACE(name);

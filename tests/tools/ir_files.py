@@ -132,7 +132,42 @@ done = run("run", "--entry", "blocks", "--tensors", "--checked", "--grid", "4,3"
 expect(done.returncode == 0 and load(out, "i") == [300 + n for n in range(12)], "a grid, extents and strides, a number", done)
 done = run("run", "--entry", "blocks", "--grid", "4", both, f"u32[4]={out}", "0", "0", "0", "1", "1")
 expect(done.returncode == 0 and load(out, "I") == [0, 1, 2, 3], "unsigned elements", done)
+LISTED = """entry @total(%list: tile<ptr<i64>>, %n: tile<i32>, %out: tile<ptr<f32>>, %size: tile<i32>, %stride: tile<i32>) {
+  %zero = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %words = constant <i32: 3> : tile<i32>
+  %none = constant <f32: 0.0> : tile<f32>
+  %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%before = %none) -> (tile<f32>) {
+    %row = muli %i, %words : tile<i32>
+    %at = offset %list, %row : tile<ptr<i64>>, tile<i32> -> tile<ptr<i64>>
+    %word, %t = load_ptr_tko weak %at : tile<ptr<i64>> -> tile<i64>, token
+    %begin = int_to_ptr %word : tile<i64> -> tile<ptr<f32>>
+    %last = offset %begin, %one : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+    %x, %t2 = load_ptr_tko weak %last : tile<ptr<f32>> -> tile<f32>, token
+    %next = addf %before, %x : tile<f32>
+    continue %next : tile<f32>
+  }
+  %t3 = store_ptr_tko weak %out, %sum : tile<ptr<f32>>, tile<f32> -> token
+  return
+}
+"""
+listed = file_of("listed.tir", LISTED)
+pairs = [save(f"pair{i}.npy", "f", [2], [0, 10**i]) for i in range(3)]
+for words in (["--tensors", listed, f"[{','.join(pairs)}]", f"f32[1]={out}"], [listed, f"[{','.join(pairs)}]", "3", f"f32[1]={out}", "1", "1"]):
+    done = run("run", "--checked", *words)
+    expect(done.returncode == 0 and load(out, "f") == [111], "a list of arrays", done)
+bad = run("run", "--checked", "--tensors", listed, f"[{pairs[0]},{save('one.npy', 'f', [1], [5])}]", "f32[1]")
+expect(bad.returncode == 1 and "load outside" in bad.stderr, "an access outside an array of a list", bad)
+bad = run("run", "--checked", listed, f"[{pairs[0]}]", "2", "f32[1]", "1", "1")
+expect(bad.returncode == 1 and "load outside list 1: element 3, but it holds 3 elements" in bad.stderr, "an access outside a list", bad)
 for words, message in [
+    (["--tensors", "--entry", "blocks", both, "i32[1,3,4]", "1.5"],
+     "array 1 has more axes than blocks takes: 2 of its extents and strides are left at argument 5 (tile<f32>)"),
+    (["--tensors", "--entry", "scale", both, "f32[4,4]"], "array 1 has more axes than scale takes: 3 of its extents and strides are left at the end of its arguments"),
+    ([listed, f"[{pairs[0]}", "1", "f32[1]"], "expected a list of arrays such as [x.npy,f32[4,8]=y.npy], found ["),
+    ([listed, "[]", "1", "f32[1]"], "expected a list of arrays such as [x.npy,f32[4,8]=y.npy], found []"),
+    ([listed, "[f32[4,2],f32[4]]", "1", "f32[1]"], "expected arrays of one rank in a list, found 2 and 1 axes"),
+    ([listed, f"[{pairs[0]}]", "1", "[f32[1]]"], "expected an array for an argument of type tile<ptr<f32>>, found the list [f32[1]]"),
     ([both, array, "1"], "expected --entry with one of scale, blocks"),
     (["--entry", "scal", both, array, "1"], "there is no entry scal; expected one of scale, blocks"),
     ([scale, array], "expected a value for argument 1 (tile<i32>) of scale, found 1 values"),

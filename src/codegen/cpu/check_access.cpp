@@ -12,7 +12,7 @@ void check_rows(const Frame& f, const ViewAccess& a, const Site& site) {
   if (!axis.inbounds) return;
   const std::int64_t extent = f.at<std::int64_t>(a.view)[1 + axis.tensor_axis];
   for (std::int64_t i = 0; i < axis.tile; ++i) {
-    const std::int64_t row = *f.at<std::int32_t>({axis.index.buffer, axis.index.offset + i * 4});
+    const std::int64_t row = sparse_index(f, a, i);
     if (row < 0 || row >= extent)
       f.checker->fail(concat("the compiler claims that this ", site.verb, " is inside the tensor, but index ", row,
                              " along axis ", a.sparse, " is outside its extent ", extent),
@@ -34,8 +34,9 @@ void check_view_claims(const Frame& f, const ViewAccess& a, const Window& w, con
     const std::int64_t tiles = extent <= 0 ? 0 : (extent - 1) / axis.step + 1;
     const std::uint64_t index = read_unsigned(f, axis.index, axis.index_elem);
     if (index >= static_cast<std::uint64_t>(tiles))
-      f.checker->fail(concat(site.verb, " at tile index ", read_signed(f, axis.index, axis.index_elem), " along axis ",
-                             i, ", but the view has ", tiles, " tiles there"),
+      f.checker->fail(concat(site.verb, a.sparse < 0 ? " at tile index " : " at index ",
+                             read_signed(f, axis.index, axis.index_elem), " along axis ", i, ", but the view has ",
+                             tiles, a.sparse < 0 ? " tiles there" : " elements there"),
                       site);
     if (axis.inbounds && w.inside[i] < axis.tile)
       f.checker->fail(concat("the compiler claims that this ", site.verb, " is inside the tensor, but along axis ", i,

@@ -45,7 +45,7 @@ struct ViewAccess {
     std::int64_t tile;  ///< extent
     std::int64_t step;  ///< elements from index to index
     int tensor_axis;
-    Ref index;  ///< scalar; for the sparse axis a dense rank-1 tile of i32
+    Ref index;  ///< scalar; for the sparse axis a dense rank-1 tile
     ir::Elem index_elem;
     bool inbounds = false;  ///< the access claims to be inside along this axis
   };
@@ -69,6 +69,8 @@ struct Window {
   bool empty = false;             ///< nothing is inside
 };
 Window resolve(const Frame&, const ViewAccess&);
+/// The i-th index of the sparse axis.
+std::int64_t sparse_index(const Frame&, const ViewAccess&, std::int64_t i);
 
 class ViewLoadInstr final : public Instr {
  public:

@@ -28,13 +28,15 @@ ViewAccess make_access(const View& view) {
   a.bools = elem.bits == 1;
   a.nibbles = elem.bits == 4;
   a.element_text = elem.text;
-  if (type.kind() == ir::TypeKind::GatherScatterView) a.sparse = type.sparse_dim();
+  const bool gathers = type.kind() == ir::TypeKind::GatherScatterView;
+  if (gathers) a.sparse = type.sparse_dim();
   const auto tile = type.tile_shape();
   for (std::size_t i = 0; i < tile.size(); ++i) {
     ViewAccess::Axis axis{};
     axis.tile = tile[i];
-    axis.step = type.kind() == ir::TypeKind::StridedView ? type.traversal_strides()[i] : tile[i];
-    axis.tensor_axis = type.kind() == ir::TypeKind::GatherScatterView ? static_cast<int>(i) : type.dim_map()[i];
+    // The indices of a gathered tile count elements along the other axes too (cuTile Python, load_advanced_indexing).
+    axis.step = type.kind() == ir::TypeKind::StridedView ? type.traversal_strides()[i] : gathers ? 1 : tile[i];
+    axis.tensor_axis = gathers ? static_cast<int>(i) : type.dim_map()[i];
     a.axes.push_back(axis);
   }
   return a;
@@ -126,7 +128,7 @@ void Translator::translate_view_query(const ir::Operation& op) {
     if (op.op() == ir::Op::GetIndexSpaceShape) {
       const ViewAccess a = make_access(v);
       r.axis = a.axes[i].tensor_axis;
-      r.step = static_cast<int>(i) == a.sparse ? 1 : a.axes[i].step;
+      r.step = a.axes[i].step;
     }
     results.push_back(r);
   }
@@ -171,8 +173,6 @@ void Translator::translate_view_access(const ir::Operation& op) {
     auto& axis = access.axes[i];
     axis.index = static_cast<int>(i) == access.sparse ? dense(tile(indices[i])).ref : tile(indices[i]).ref;
     axis.index_elem = indices[i].type().elem();
-    if (static_cast<int>(i) == access.sparse && axis.index_elem != ir::Elem::I32)
-      unsupported(op, "the index of a gathered axis must be a tile of i32");
     if (inbounds != nullptr) {
       const auto& claims = inbounds->as<ir::BoolArrayAttr>()->values;
       axis.inbounds = i < claims.size() && claims[i];

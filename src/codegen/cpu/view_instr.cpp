@@ -56,6 +56,12 @@ Window resolve(const Frame& f, const ViewAccess& a) {
   return w;
 }
 
+std::int64_t sparse_index(const Frame& f, const ViewAccess& a, std::int64_t i) {
+  const ViewAccess::Axis& axis = a.axes[static_cast<std::size_t>(a.sparse)];
+  const std::int64_t bytes = ir::info(axis.index_elem).bytes;
+  return read_signed(f, {axis.index.buffer, axis.index.offset + i * bytes}, axis.index_elem);
+}
+
 namespace {
 
 /// Calls f(tile offset in bytes, element offset in the tensor relative to the window, exists) for the dense part of a
@@ -66,7 +72,7 @@ void for_each_slice(const Frame& f, const ViewAccess& a, const Window& w, F&& ca
   const auto& axis = a.axes[s];
   const std::int64_t extent = f.at<std::int64_t>(a.view)[1 + axis.tensor_axis];
   for (std::int64_t i = 0; i < axis.tile; ++i) {
-    const std::int64_t row = *f.at<std::int32_t>({axis.index.buffer, axis.index.offset + i * 4});
+    const std::int64_t row = sparse_index(f, a, i);
     call(i, row * w.stride[s], row >= 0 && row < extent);
   }
 }
@@ -96,7 +102,7 @@ void for_each_element(const Frame& f, const ViewAccess& a, const Window& w,
     for (std::size_t i = 0; i < rank; ++i) {
       std::int64_t at = w.origin[i] + index[i];
       if (static_cast<int>(i) == a.sparse) {
-        at = *f.at<std::int32_t>({a.axes[i].index.buffer, a.axes[i].index.offset + index[i] * 4});
+        at = sparse_index(f, a, index[i]);
         exists = at >= 0 && at < words[1 + a.axes[i].tensor_axis];
       }
       tile += index[i] * tile_stride[i];

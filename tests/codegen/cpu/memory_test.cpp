@@ -227,6 +227,37 @@ TEST(Memory, GatherAndScatterViews) {
   for (std::size_t c = 0; c < 8; ++c) ASSERT_EQ(o[c], memory[8 + c] + memory[32 + c] + memory[56 + c]);
 }
 
+/// Indices count elements along every axis, also those that are not listed one by one.
+TEST(Memory, GatheredTilesBeginAtAnyElement) {
+  auto memory = counting(10 * 8);
+  for (const Elem rows_of : {Elem::I32, Elem::I64, Elem::I8}) {
+    Kernel k;
+    const Value out = k.pointer(Elem::I32), in = k.pointer(Elem::I32);
+    const std::vector<std::int32_t> tile{4, 4};
+    const Value tensor = k.tensor(in, {10, 8}, {8, 1});
+    const Value view = k.op(Op::MakeGatherScatterView, {tensor},
+                            Type::gather_scatter_view(tensor.type(), tile, 0, PaddingValue::Zero));
+    Value rows = k.addi(k.muli(k.iota(4), k.i32(-2, {4})), k.i32(5, {4}));  // 5, 3, 1, -1
+    const Type type = k.t(rows_of, {4});
+    if (rows_of == Elem::I64) rows = k.op(Op::ExtI, {rows}, type, {{AttrName::signedness, Signedness::Signed}});
+    if (rows_of == Elem::I8) rows = k.op(Op::TruncI, {rows}, type, {{AttrName::overflow, IntegerOverflow::None}});
+    const Value to = k.partition(k.tensor(out, {8, 4}, {4, 1}), {4, 4});
+    k.store(k.load(view, {rows, k.i32(3)})->result(), to, {k.i32(0), k.i32(0)});
+    k.store(k.load(view, {rows, k.i32(6)})->result(), to, {k.i32(1), k.i32(0)});  // two columns are outside
+    std::vector<std::int32_t> o(32);
+    const std::uint64_t args[] = {slot(o.data()), slot(memory.data())};
+    k.compile()->run({}, args);
+    for (std::size_t r = 0; r < 4; ++r)
+      for (std::size_t c = 0; c < 4; ++c) {
+        const auto at = [&](std::size_t column) {
+          return r == 3 || column >= 8 ? 0 : memory[(5 - 2 * r) * 8 + column];
+        };
+        EXPECT_EQ(o[r * 4 + c], at(3 + c)) << r << c;
+        EXPECT_EQ(o[16 + r * 4 + c], at(6 + c)) << r << c;
+      }
+  }
+}
+
 TEST(Memory, PointersWithMasksAndPadding) {
   auto memory = counting(40);
   Kernel k;

@@ -90,6 +90,7 @@ Elementwise floating_point(const ElementOp& op, const Table& t) {
     const Elementwise e = narrow_float(op, t);
     return e.loop != nullptr ? e : reference(op);
   }
+  if (op.source != Elem::F32 && op.source != Elem::F64) return {};
   const Loop l = float_loop(op, t);
   return l.loop != nullptr ? with(op, l) : reference(op);
 }

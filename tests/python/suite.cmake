@@ -12,7 +12,7 @@ if(NOT TESSERA_SANITIZE)
     endif()
   endforeach()
 endif()
-set(python_tests package package_checked package_poisoned)  # and torch and operators, where there is a PyTorch
+set(python_tests package package_checked package_poisoned)  # and torch, operators and gradients, where there is a PyTorch
 if(NOT numpy_python)
   foreach(name IN LISTS python_tests)
     add_test(NAME python.${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/skipped.py)
@@ -55,7 +55,7 @@ endif()
 set_tests_properties(python.types PROPERTIES LABELS python TIMEOUT 300 SKIP_RETURN_CODE 77)
 
 # With tensors of PyTorch, and as operators of PyTorch.
-foreach(name IN ITEMS torch operators)
+foreach(name IN ITEMS torch operators gradients)
   if(torch_folder AND (name STREQUAL torch OR TARGET tessera_python_torch))
     add_test(NAME python.${name} COMMAND ${TESSERA_TORCH_PYTHON} -B ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py ${PROJECT_BINARY_DIR}/python)
   else()

@@ -228,7 +228,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, scale: float = 0.0, causal: bool
 
 
 #: Registrations last as long as this.
-_overrides = torch.library.Library("tessera", "FRAGMENT")
+_overrides: Any = cast(Any, torch.library.Library)("tessera", "FRAGMENT")
 
 
 def _register_all() -> None:

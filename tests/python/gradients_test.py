@@ -24,7 +24,7 @@ rng = random.Random(seed)
 torch.manual_seed(seed)
 
 
-def near(found, wanted, size, what, roundings=4):
+def near(found, wanted, size, what, roundings=3):
     """`size`: for each element, what its error is relative to."""
     assert found.shape == wanted.shape, f"{what}: {tuple(found.shape)}, expected {tuple(wanted.shape)}"
     unit = ROUNDING[found.dtype]

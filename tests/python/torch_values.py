@@ -7,7 +7,7 @@ device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 import torch
 
 #: The largest relative error of one rounding.
-ROUNDING = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8 / 2}
+ROUNDING = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
 
 def values(*shape, dtype=torch.float32):

@@ -61,5 +61,7 @@ foreach(name IN ITEMS torch operators gradients)
   else()
     add_test(NAME python.${name} COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/torch/skipped.py)
   endif()
-  set_tests_properties(python.${name} PROPERTIES LABELS python TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT TESSERA_DEVICE=cpu)
+  # torch.compile with the backend inductor calls a C++ compiler, whose precompiled headers are shared.
+  set(environment TESSERA_DEVICE=cpu OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1 TORCHINDUCTOR_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/inductor)
+  set_tests_properties(python.${name} PROPERTIES LABELS python TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endforeach()

@@ -1,5 +1,6 @@
 """What the tests of operators of PyTorch share: the package and the device of the command line, values, comparisons."""
 import sys
+import time
 
 sys.path.insert(0, sys.argv[1])
 device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
@@ -36,6 +37,7 @@ def raises(words, call, kind=RuntimeError):
 def run_all(names):
     tests = [(name, test) for name, test in names.items() if name.startswith("test_")]
     for name, test in tests:
+        start = time.process_time()
         test()
-        print(name, flush=True)
+        print(f"{name}: {time.process_time() - start:.1f} s", flush=True)
     print(f"{len(tests)} tests passed on {device}")

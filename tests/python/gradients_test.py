@@ -396,6 +396,40 @@ def test_compile():
                 torch.testing.assert_close(compiled(*given, *rest), function(*given, *rest), rtol=1e-5, atol=1e-5)
 
 
+def test_graphs_of_compile():
+    """Those of training have the log-sum-exp, those of inference do not."""
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    names = set()
+
+    def collect(module, inputs):
+        names.update(str(node.target).removeprefix("tessera.").removesuffix(".default") for node in module.graph.nodes if "tessera" in str(node.target))
+        return make_boxed_func(module.forward)
+
+    q = values(1, 2, 5, 16)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: OPS.attention(x, x, x), backend=aot_autograd(fw_compiler=collect, bw_compiler=collect))
+    compiled(q)
+    assert names == {"attention"}, names
+    names.clear()
+    compiled(q.requires_grad_()).sum().backward()
+    assert names == {"attention_with_lse", "attention_backward"}, names
+
+
+def test_checkpoint():
+    """Activations that are computed again give the same bits."""
+    from torch.utils.checkpoint import checkpoint
+
+    q, w = values(1, 2, 9, 16), values(16)
+    grads = []
+    for call in (lambda f, *x: f(*x), lambda f, *x: checkpoint(f, *x, use_reentrant=False)):
+        x = q.detach().requires_grad_()
+        call(lambda x: OPS.rms_norm(OPS.attention(x, x, x, 0.0, True), w), x).square().sum().backward()
+        grads.append(x.grad)
+    assert torch.equal(*grads)
+
+
 def test_training():
     """Steps of gradient descent lower a loss as they do in double precision."""
     w, a, b = values(16) / 4 + 1, values(16, 16) / 4, values(16, 10) / 4

@@ -219,12 +219,12 @@ def _register_none(name: str) -> None:
     torch.library.register_autograd(f"tessera::{name}", fail, setup_context=keep_nothing)
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, scale: float = 0.0, causal: bool = False, window: int = 0) -> Tensor:
+def _attention(q: Tensor, k: Tensor, v: Tensor, *numbers: Any) -> Tensor:
     """Where a gradient is needed, attention_with_lse; the log-sum-exp of each query is neither computed nor kept elsewhere."""
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        return _ops.attention_with_lse(q, k, v, scale, causal, window)[0]
+        return _ops.attention_with_lse(q, k, v, *numbers)[0]
     with torch._C._AutoDispatchBelowAutograd():
-        return _ops.attention(q, k, v, scale, causal, window)
+        return _ops.attention(q, k, v, *numbers)
 
 
 #: Registrations last as long as this.

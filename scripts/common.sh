@@ -108,18 +108,17 @@ tileiras_version() {
 }
 
 # PyTorch for the tests torch.* and for building the wheel, kept between runs: its build for CPUs from its own index (200 MB), or where that cannot be
-# reached the one of PyPI, for GPUs, with those of NVIDIA's libraries that importing it needs (2.5 GB, 5 GB unpacked).
+# reached the one of PyPI, for GPUs (530 MB, 1.2 GB unpacked), with substitutes for NVIDIA's libraries. The import at the end compiles the modules
+# that the tests use to bytecode, which they do not write themselves; pip would compile all.
 get_torch() {
   local venv=${TESSERA_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}/torch-venv version=2.11.0
-  local pip=("$venv/bin/pip" install -q --disable-pip-version-check --retries 2)
-  local libraries=(nvidia-cuda-runtime==13.0.96 "nvidia-cublas>=13.1,<14" nvidia-cudnn-cu13==9.19.0.56 "nvidia-cufft>=12,<13" "nvidia-cusparse>=12.6,<13"
-    nvidia-cusparselt-cu13==0.8.0 nvidia-nccl-cu13==2.28.9 nvidia-nvshmem-cu13==3.4.5 "nvidia-cufile>=1.15,<2" "nvidia-curand>=10.4,<11"
-    "nvidia-cuda-cupti>=13.0,<14" "nvidia-nvjitlink>=13.0,<14" "nvidia-cuda-nvrtc>=13.0,<14")
+  local pip=("$venv/bin/pip" install -q --no-compile --disable-pip-version-check --retries 2)
   say "PyTorch $version"
   if [ "$(cat "$venv/version" 2>/dev/null)" != $version ]; then
     { python3 -m venv --clear "$venv" && "${pip[@]}" filelock typing-extensions sympy networkx jinja2 fsspec numpy "setuptools<82" &&
       { "${pip[@]}" --no-deps --timeout 10 --index-url "${TESSERA_TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" "torch==$version" ||
-        "${pip[@]}" --no-deps --no-cache-dir "torch==$version" "${libraries[@]}"; } && "$venv/bin/python" -c 'import torch'; } ||
+        { "${pip[@]}" --no-deps --no-cache-dir "torch==$version" && "$root/scripts/torch_substitutes.py" "$venv"/lib/python3*/site-packages/torch; }; } &&
+      "$venv/bin/python" -W ignore -c 'import torch._dynamo, torch._functorch.aot_autograd, torch._inductor.compile_fx'; } ||
       die "pip could not install PyTorch $version. Is there a network? (a mirror: PIP_INDEX_URL; a proxy: https_proxy)"
     echo $version >"$venv/version"
   fi

@@ -10,7 +10,8 @@
 #                   each of the long tests, clang-tidy and clang-query, the documentation site, NVIDIA's assembler over
 #                   every kernel (both fetched from PyPI), and Mortar's page in Chromium (Debian's package, installed in
 #                   a minute) and behind nginx and HAProxy (unpacked into the cache)
-#   --torch         also the tests torch.* (operators of PyTorch), with PyTorch in an environment of its own in the cache
+#   --torch         also the tests torch.* and those of the Python package with PyTorch (python.torch, python.operators,
+#                   python.gradients), with PyTorch in an environment of its own in the cache (0.5 GB to fetch)
 #   --only STEPS    only the named steps: dev, clang, tsan, aarch64, long, lint, docs (comma-separated)
 #   --jobs N        compiles and tests at a time (default: the processors, as memory allows)
 #   --filter REGEX  runs only the tests whose names match
@@ -278,9 +279,13 @@ get_debian_programs() {
   rm -rf "$cache/archives"
   echo "${packages[*]}" >"$cache/packages"
 }
-[ $torch = no ] || get_torch
-
+# PyTorch's wheel is unpacked while the others are fetched.
+if [ $torch = yes ]; then (get_torch) >build/torch.log 2>&1 & torch_job=$!; fi
 [ $full = no ] || { get_nvidia_packages && get_text_packages && get_chromium && get_debian_programs; }
+if [ $torch = yes ]; then
+  wait "$torch_job" || { cat build/torch.log; exit 1; }
+  get_torch
+fi
 
 # The kernels of the benchmarks, 500 of them, are compiled and tested by the long tests (part kernels).
 set_step dev "g++" "" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} ${TESSERA_TORCH_PYTHON:+"-DTESSERA_TORCH_PYTHON=$TESSERA_TORCH_PYTHON"} -DTESSERA_BUILD_GENERALITY=OFF

@@ -77,7 +77,9 @@ if [ $mortar = ON ]; then
   ! readelf -d build/wheel-try/files/tessera/libtessera_python.so | grep -q 'NEEDED.*libssl' || die "importing tessera would need OpenSSL"
 fi
 [ -f build/wheel-try/files/tessera/share/doc/libtessera-dev/AGENTS.md ] || die "the wheel has no AGENTS.md"
-[ $torch = OFF ] || TESSERA_DEVICE=cpu "$TESSERA_TORCH_PYTHON" -B tests/python/operators_test.py build/wheel-try/files | tail -n 1
+for test in operators gradients; do
+  [ $torch = OFF ] || TESSERA_DEVICE=cpu "$TESSERA_TORCH_PYTHON" -B tests/python/${test}_test.py build/wheel-try/files | tail -n 1
+done
 cmake -S tests/consumer/find_package -B build/wheel-try/consumer -G Ninja \
   -DCMAKE_PREFIX_PATH="$(build/wheel-try/venv/bin/python -c 'import tessera; print(tessera.cmake_dir())')" >build/wheel.log
 ninja -C build/wheel-try/consumer >>build/wheel.log

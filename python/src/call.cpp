@@ -40,6 +40,13 @@ void join(Region& r, std::size_t a) {
 
 }  // namespace
 
+std::string names_of(std::span<const ElementType> elements) {
+  std::string names;
+  for (std::size_t k = 0; k < elements.size(); ++k)
+    names += concat(k == 0 ? "" : k + 1 == elements.size() ? " or " : ", ", info(elements[k]).name);
+  return names;
+}
+
 void Call::check_rank(int i, int rank) const {
   if (tensor(i).rank == rank) return;
   throw ShapeError(concat(argument_text(function_, i), " has the extents ", detail::extents_text(tensor(i).shape()),
@@ -49,9 +56,25 @@ void Call::check_rank(int i, int rank) const {
 
 void Call::check_element(int i, ElementType wanted) const {
   if (tensor(i).element == wanted) return;
+  const bool common = wanted == leading_element();
+  throw ElementError(
+      concat(argument_text(function_, i), " has elements of ", info(tensor(i).element).name, "; expected ",
+             info(wanted).name, common ? ", as the other arguments have.\n  Convert one of them." : ".\n  Convert it."),
+      kNowhere);
+}
+
+void Call::wrong_element(int i, std::span<const ElementType> wanted) const {
   throw ElementError(concat(argument_text(function_, i), " has elements of ", info(tensor(i).element).name,
-                            "; expected ", info(wanted).name, ", as the other arguments have.\n  Convert one of them."),
+                            "; expected ", names_of(wanted), ".\n  Convert it."),
                      kNowhere);
+}
+
+void Call::expect_same_extents(int i, int other) const {
+  if (dims(i) == dims(other)) return;
+  throw ShapeError(concat(argument_text(function_, i), " has the extents ", detail::extents_text(tensor(i).shape()),
+                          "; expected those of argument ", other + 1, " (", parameter_name(function_, other), "), ",
+                          detail::extents_text(tensor(other).shape()), "."),
+                   kNowhere);
 }
 
 Region Call::as_rows(int i) const {
@@ -134,7 +157,8 @@ std::span<const Function> all_functions() {
   static const std::vector<Function> all = [] {
     std::vector<Function> list;
     for (const auto& part : {unary_functions(), binary_functions(), row_functions(), reduction_functions(),
-                             conversion_functions(), product_functions(), attention_functions()})
+                             conversion_functions(), product_functions(), attention_functions(),
+                             attention_gradient_functions(), row_gradient_functions(), loss_functions()})
       list.insert(list.end(), part.begin(), part.end());
     return list;
   }();

@@ -27,6 +27,9 @@ class ElementError : public ShapeError {
   using ShapeError::ShapeError;
 };
 
+/// "bf16, f16 or f32"
+std::string names_of(std::span<const ElementType> elements);
+
 /// Extents and strides (in elements) of up to kMaxRank axes over a storage.
 struct Region {
   runtime::StorageRef storage;
@@ -53,6 +56,7 @@ class Call {
 
   int tensors() const { return static_cast<int>(tensors_.size()); }
   const Region& tensor(int i) const { return tensors_[static_cast<std::size_t>(i)]; }
+  ElementType leading_element() const { return tensor(function_.leading).element; }
   double number(int i) const { return numbers_[static_cast<std::size_t>(i)]; }
   std::vector<std::unique_ptr<Array>>& results() { return results_; }
 
@@ -75,6 +79,14 @@ class Call {
   View<T, 4> joined(int i) const {
     return made<T, 4>(i, joined_[static_cast<std::size_t>(i)]);
   }
+  /// f.operator()<I>() for the element type I of tensor `i`. Throws ElementError for another than those of the list.
+  template <class... I, class F>
+  void with_element(int i, Types<I...>, F&& f) const {
+    const ElementType found = tensor(i).element;
+    if (!((found == element_type<I> && (f.template operator()<I>(), true)) || ...)) wrong_element(i, Types<I...>::list);
+  }
+  /// Throws ShapeError unless tensors `i` and `other` have the same extents.
+  void expect_same_extents(int i, int other) const;
   /// The extents of tensor `i`, without the last `without` axes.
   std::vector<std::int64_t> dims(int i, int without = 0) const {
     const auto d = tensor(i).shape();
@@ -88,17 +100,17 @@ class Call {
   void put(Op<Tensor<U, R>>&& op, std::span<const std::int64_t> dims) {
     keep(run(std::move(op)), dims);
   }
-  template <Element U, int R, Element V, int Q>
-  void put(Op<std::tuple<Tensor<U, R>, Tensor<V, Q>>>&& op, std::span<const std::int64_t> first,
-           std::span<const std::int64_t> second) {
-    auto [a, b] = run(std::move(op));
-    keep(std::move(a), first);
-    keep(std::move(b), second);
+  /// The same for several results, each with its extents.
+  template <class... U, class... D>
+    requires(sizeof...(U) == sizeof...(D))
+  void put(Op<std::tuple<U...>>&& op, const D&... dims) {
+    std::apply([&](auto&&... made) { (keep(std::move(made), dims), ...); }, run(std::move(op)));
   }
 
  private:
   void check_rank(int i, int rank) const;
   void check_element(int i, ElementType wanted) const;
+  [[noreturn]] void wrong_element(int i, std::span<const ElementType> wanted) const;
   Region as_rows(int i) const;
 
   template <Element T, int R>
@@ -133,13 +145,13 @@ class Call {
   std::vector<std::unique_ptr<Array>> results_;
 };
 
-/// A row. `F` is a lambda without captures and with one template parameter, the element type of the first tensor, which
-/// is one of T.
+/// A row. `F` is a lambda without captures and with one template parameter, the element type of the leading tensor,
+/// which is one of T.
 template <class... T, class F>
 constexpr Function row(Types<T...>, const char* name, const char* parameters, int least, int most, const char* numbers,
                        Made made, F) {
   return {name, parameters, least, most, numbers, made, Types<T...>::list, [](Call& c) {
-            const ElementType found = c.tensor(0).element;
+            const ElementType found = c.leading_element();
             (void)((found == element_type<T> && (F{}.template operator()<T>(c), true)) || ...);
           }};
 }

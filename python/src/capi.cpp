@@ -69,14 +69,17 @@ TESSERA_PYTHON const char* tessera_py_function_name(int i) {
   return py::all_functions()[static_cast<std::size_t>(i)].name;
 }
 
-/// Calls function number `function`. The tensors are taken over in any case. `results` has room for two arrays, which
-/// tessera_py_array_free() ends; those that the function does not make stay as they are. Returns 0, or 1 after an
-/// error.
+/// The most results of a function.
+TESSERA_PYTHON int tessera_py_most_results() { return py::kMaxResults; }
+
+/// Calls function number `function`. The tensors are taken over in any case. `results` has room for
+/// tessera_py_most_results() arrays, which tessera_py_array_free() ends; those that the function does not make stay as
+/// they are. Returns 0, or 1 after an error.
 TESSERA_PYTHON int tessera_py_call(int function, const py::Lent* tensors, int tensor_count, const double* numbers,
                                    int number_count, void* stream, py::Array** results) {
   return py::guarded([&] {
     py::call(py::all_functions()[static_cast<std::size_t>(function)], {tensors, static_cast<std::size_t>(tensor_count)},
-             {numbers, static_cast<std::size_t>(number_count)}, stream, {results, 2});
+             {numbers, static_cast<std::size_t>(number_count)}, stream, {results, py::kMaxResults});
   })
              ? 0
              : 1;

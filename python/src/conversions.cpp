@@ -9,19 +9,20 @@ namespace {
 
 template <class Q>
 constexpr Function quantize(const char* name) {
-  return row(Floats(), name, "x", 1, 1, "", made_of<Q>(Extents::FirstAndScales), []<class T>(Call& c) {
-    c.put(kernels::quantize_rows<Q>(c.view<T, 2>(0), kNowhere), c.dims(0), c.dims(0, 1));
-  });
+  return row(
+      Floats(), name, "x", 1, 1, "", {result_of<Q>(Extents::Same), result_of<f32>(Extents::WithoutLast)},
+      []<class T>(Call& c) { c.put(kernels::quantize_rows<Q>(c.view<T, 2>(0), kNowhere), c.dims(0), c.dims(0, 1)); });
 }
 template <class U>
 constexpr Function dequantize(const char* name) {
-  return row(Types<f8e4m3, f8e5m2, i8>(), name, "q, scale", 2, 2, "", made_of<U>(Extents::First), []<class Q>(Call& c) {
-    c.put(kernels::dequantize_rows<U>(c.view<Q, 2>(0), c.view<f32, 1>(1), kNowhere), c.dims(0));
-  });
+  return row(Types<f8e4m3, f8e5m2, i8>(), name, "q, scale", 2, 2, "", result_of<U>(Extents::Same),
+             []<class Q>(Call& c) {
+               c.put(kernels::dequantize_rows<U>(c.view<Q, 2>(0), c.view<f32, 1>(1), kNowhere), c.dims(0));
+             });
 }
 template <class U>
 constexpr Function convert(const char* name) {
-  return row(Types<f64, f32, bf16, f16, f8e4m3, f8e5m2, i32, i8>(), name, "x", 1, 1, "", made_of<U>(Extents::First),
+  return row(Types<f64, f32, bf16, f16, f8e4m3, f8e5m2, i32, i8>(), name, "x", 1, 1, "", result_of<U>(Extents::Same),
              []<class T>(Call& c) {
                c.join_axes();
                c.put(kernels::convert<U>(c.joined<T>(0), kNowhere), c.broadcast_dims());

@@ -37,17 +37,10 @@ constexpr ElementType kElements[] = {
 #include "tessera/base/element_types.def"
 };
 
-std::string names_of(std::span<const ElementType> elements) {
-  std::string names;
-  for (std::size_t k = 0; k < elements.size(); ++k)
-    names += concat(k == 0 ? "" : k + 1 == elements.size() ? " or " : ", ", info(elements[k]).name);
-  return names;
-}
-
 ElementType element_of(const dlpack::Tensor& t, const Function& f, int i) {
   for (const ElementType e : kElements) {
     if (e == ElementType::tf32 || t.dtype != dlpack_type(e)) continue;
-    if (i == 0 && std::find(f.elements.begin(), f.elements.end(), e) == f.elements.end()) {
+    if (i == f.leading && std::find(f.elements.begin(), f.elements.end(), e) == f.elements.end()) {
       throw ElementError(concat(argument_text(f, i), " has elements of ", info(e).name, "; expected ",
                                 names_of(f.elements), ".\n  Convert it."),
                          kNowhere);

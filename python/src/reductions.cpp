@@ -16,7 +16,7 @@ ElementType reduced_of(Types<T...>, ElementType e) {
 }
 template <class F>
 constexpr Made reduced(Extents extents) {
-  return {extents, [](ElementType e) { return reduced_of<F>(Numbers(), e); }};
+  return Result{extents, 0, [](ElementType e) { return reduced_of<F>(Numbers(), e); }};
 }
 template <class F>
 constexpr Function of_rows(const char* name) {

@@ -28,10 +28,11 @@ from ._errors import (BorrowError, CompileError, DeviceError, ElementError, Erro
 __version__ = "0.1.0"
 
 __all__ = ["Array", "BorrowError", "CompileError", "DeviceError", "ElementError", "Error", "InternalError", "IoError",
-           "MeshError", "ShapeError", "TraceError", "add", "attention", "cmake_dir", "convert", "dequantize_rows", "div",
-           "exp", "gelu", "gelu_mul", "gelu_tanh", "layer_norm", "linear", "log_softmax", "matmul", "max", "maximum",
-           "mean", "min", "minimum", "mul", "quantize_rows", "relu", "rms_norm", "sigmoid", "silu", "silu_mul",
-           "softmax", "sub", "sum", "tanh", "transpose"]
+           "MeshError", "ShapeError", "TraceError", "add", "attention", "attention_backward", "attention_with_lse", "cmake_dir",
+           "convert", "cross_entropy", "cross_entropy_backward", "dequantize_rows", "div", "exp", "gelu", "gelu_mul", "gelu_tanh",
+           "layer_norm", "layer_norm_backward", "linear", "log_softmax", "log_softmax_backward", "matmul", "max", "maximum", "mean",
+           "min", "minimum", "mul", "quantize_rows", "relu", "rms_norm", "rms_norm_backward", "sigmoid", "silu", "silu_mul",
+           "softmax", "softmax_backward", "sub", "sum", "tanh", "transpose"]
 
 
 def cmake_dir() -> str:
@@ -140,6 +141,39 @@ def layer_norm(x: Any, weight: Any, bias: Any, /, eps: float = 1e-5, *, stream: 
     return _call("layer_norm", (x, weight, bias), (eps,), stream)
 
 
+def softmax_backward(dy: Any, y: Any, /, *, stream: int | None = None) -> Any:
+    """The gradient of softmax for its argument, from that of its result y."""
+    return _call("softmax_backward", (dy, y), (), stream)
+
+
+def log_softmax_backward(dy: Any, y: Any, /, *, stream: int | None = None) -> Any:
+    """The gradient of log_softmax for its argument, from that of its result y."""
+    return _call("log_softmax_backward", (dy, y), (), stream)
+
+
+def rms_norm_backward(dy: Any, x: Any, weight: Any, /, eps: float = 1e-6, *, stream: int | None = None) -> Any:
+    """(dx, d_weight): the gradients of rms_norm(x, weight, eps), from that of its result."""
+    return _call("rms_norm_backward", (dy, x, weight), (eps,), stream)
+
+
+def layer_norm_backward(dy: Any, x: Any, weight: Any, /, eps: float = 1e-5, *, stream: int | None = None) -> Any:
+    """(dx, d_weight, d_bias): the gradients of layer_norm(x, weight, bias, eps), from that of its result."""
+    return _call("layer_norm_backward", (dy, x, weight), (eps,), stream)
+
+
+def cross_entropy(logits: Any, targets: Any, /, *, ignore_index: int = -100, label_smoothing: float = 0.0,
+                  stream: int | None = None) -> Any:
+    """(losses, lse), float32 [rows], for logits [rows, classes] and the class of each row, targets [rows] of 32- or 64-bit
+    integers. lse: the logarithm of the sum of the exponentials of a row, for the gradient."""
+    return _call("cross_entropy", (logits, targets), (ignore_index, label_smoothing), stream)
+
+
+def cross_entropy_backward(d_losses: Any, logits: Any, targets: Any, lse: Any, /, *, ignore_index: int = -100,
+                           label_smoothing: float = 0.0, stream: int | None = None) -> Any:
+    """The gradient of cross_entropy for the logits, from that of the losses."""
+    return _call("cross_entropy_backward", (d_losses, logits, targets, lse), (ignore_index, label_smoothing), stream)
+
+
 def _reduced(name: str, x: Any, axis: int | None, stream: int | None) -> Any:
     if axis is None:
         return _call(name + "_all", (x,), (), stream)
@@ -196,10 +230,24 @@ def _linear_name(bias: Any, residual: Any, activation: str | None) -> str:
 
 def attention(q: Any, k: Any, v: Any, /, *, scale: float | None = None, causal: bool = False, window: int = 0,
               stream: int | None = None) -> Any:
-    """softmax(scale * q k^T) v for q [batch, heads, queries, d], k and v [batch, kv_heads, keys, d], d up to 256.
+    """softmax(scale * q k^T) v for q [batch, heads, queries, d], k and v [batch, kv_heads, keys, d], d up to 1024.
     scale: without one, 1 / sqrt(d). causal: the last query sees all keys, the one before it all but the last, and so
     on. window: with causal, the number of nearest keys that a query sees; 0 for all."""
     return _call("attention", (q, k, v), (scale or 0.0, causal, window), stream)
+
+
+def attention_with_lse(q: Any, k: Any, v: Any, /, *, scale: float | None = None, causal: bool = False, window: int = 0,
+                       stream: int | None = None) -> Any:
+    """(o, lse): attention, and for its gradients the logarithm of the sum of the exponentials of each query's scores, float32
+    [batch, heads, queries]."""
+    return _call("attention_with_lse", (q, k, v), (scale or 0.0, causal, window), stream)
+
+
+def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, /, *, scale: float | None = None,
+                       causal: bool = False, window: int = 0, stream: int | None = None) -> Any:
+    """(dq, dk, dv): the gradients of attention, from that of its result; o and lse as attention_with_lse gave them for the
+    same numbers."""
+    return _call("attention_backward", (d_o, q, k, v, o, lse), (scale or 0.0, causal, window), stream)
 
 
 def transpose(x: Any, /, *, stream: int | None = None) -> Any:

@@ -110,7 +110,7 @@ _NOT_IN_NUMPY = ("bf16", "f8e4m3", "f8e5m2")
 
 
 def call(name: str, tensors: tuple[Any, ...], numbers: tuple[float, ...] = (), stream: int | None = None) -> Any:
-    """Calls the library's function `name`. Its result is an array of the first tensor's library; two are a tuple."""
+    """Calls the library's function `name`. Its result is an array of the first tensor's library; several are a tuple."""
     function = _library.FUNCTIONS[name]
     devices = [_device_of(name, position, x) for position, x in enumerate(tensors, 1)]
     on_gpu = devices[0][0] == CUDA

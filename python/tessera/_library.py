@@ -28,6 +28,7 @@ _error_kind = _function("tessera_py_error_kind", ctypes.c_char_p)
 _error_text = _function("tessera_py_error_text", ctypes.c_char_p)
 _function_count = _function("tessera_py_function_count", ctypes.c_int)
 _function_name = _function("tessera_py_function_name", ctypes.c_char_p, ctypes.c_int)
+_MOST_RESULTS: int = _function("tessera_py_most_results", ctypes.c_int)()
 _call = _function("tessera_py_call", ctypes.c_int, ctypes.c_int, ctypes.POINTER(Lent), ctypes.c_int,
                   ctypes.POINTER(ctypes.c_double), ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
 array_free = _function("tessera_py_array_free", None, ctypes.c_void_p)
@@ -75,7 +76,7 @@ def call(function: int, capsules: list[Any], numbers: tuple[float, ...], stream:
     for i, capsule in enumerate(capsules):
         form = form_of(capsule)
         lent[i].managed, lent[i].versioned = _capsule_pointer(capsule, _NAMES[form]), form
-    results = (ctypes.c_void_p * 2)()
+    results = (ctypes.c_void_p * _MOST_RESULTS)()
     values = (ctypes.c_double * len(numbers))(*numbers)
     for i, capsule in enumerate(capsules):
         _capsule_rename(capsule, _USED[lent[i].versioned])

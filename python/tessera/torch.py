@@ -3,9 +3,13 @@
 Importing this module imports PyTorch (2.10 or newer) and registers the operators, once. They have schemas, fake kernels
 (torch.compile traces them) and derivatives; results are PyTorch's memory, work goes to PyTorch's current stream, also while
 it is captured into a graph. An operator without a derivative raises a RuntimeError in the backward pass.
+
+The gradients of attention, norms, softmax and cross entropy are operators too, `<name>_backward`, without derivatives of
+their own. With create_graph=True the gradients of the latter three are computed by PyTorch's functions, which have some.
 """
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Any, Callable, Literal, cast
 
@@ -14,7 +18,7 @@ from torch import Tensor
 
 from . import _folder, _linear_name
 
-__all__ = ["add", "attention", "convert", "dequantize_rows", "div", "exp", "gelu", "gelu_mul", "layer_norm",
+__all__ = ["add", "attention", "convert", "cross_entropy", "dequantize_rows", "div", "exp", "gelu", "gelu_mul", "layer_norm",
            "linear", "log_softmax", "matmul", "maximum", "minimum", "mul", "quantize_rows", "relu", "rms_norm",
            "scaled_dot_product_attention", "sigmoid", "silu", "silu_mul", "softmax", "sub", "tanh", "transpose"]
 
@@ -42,8 +46,10 @@ _load()
 _ops = cast(_Operators, torch.ops.tessera)
 _aten = cast(_Operators, torch.ops.aten)
 
-# Derivatives. The gradients are computed with PyTorch's functions, and those of products with the library's products. PyTorch
-# sums the gradient of an argument that was broadcast.
+# Derivatives. The gradients of attention, norms, softmax and cross entropy are computed by the library's kernels, those of
+# products with the library's products, the others with PyTorch's functions. PyTorch sums the gradient of an argument that was
+# broadcast. With create_graph=True, gradients are enabled during the backward pass: where they are, PyTorch's functions
+# compute gradients that have derivatives themselves.
 
 
 def _extreme(g: Tensor, x: Tensor, y: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,22 +60,46 @@ def _extreme(g: Tensor, x: Tensor, y: Tensor, first: Tensor) -> tuple[Tensor, Te
     return to_x, g - to_x
 
 
-def _rms_norm(g: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor, None]:
+def _softmax(g: Tensor, y: Tensor) -> Tensor:
+    if torch.is_grad_enabled():
+        return _aten._softmax_backward_data(g, y, -1, y.dtype)
+    return _ops.softmax_backward(g.contiguous(), y)
+
+
+def _log_softmax(g: Tensor, y: Tensor) -> Tensor:
+    if torch.is_grad_enabled():
+        return _aten._log_softmax_backward_data(g, y, -1, y.dtype)
+    return _ops.log_softmax_backward(g.contiguous(), y)
+
+
+def _rms_norm(g: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, ...]:
+    if not torch.is_grad_enabled():
+        return tuple(_ops.rms_norm_backward(g.contiguous(), x, weight, eps))
     wide, dy = x.float(), g.float()
     scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
     normed, scaled = wide * scale, dy * weight.float()
     dx = scale * (scaled - normed * (scaled * normed).mean(-1, keepdim=True))
-    return dx.to(x.dtype), (dy * normed).reshape(-1, x.shape[-1]).sum(0).to(weight.dtype), None
+    return dx.to(x.dtype), (dy * normed).reshape(-1, x.shape[-1]).sum(0).to(weight.dtype)
 
 
-def _layer_norm(g: Tensor, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor, None]:
+def _layer_norm(g: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, ...]:
+    if not torch.is_grad_enabled():
+        return tuple(_ops.layer_norm_backward(g.contiguous(), x, weight, eps))
     wide, dy = x.float(), g.float()
     centred = wide - wide.mean(-1, keepdim=True)
     scale = torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps)
     normed, scaled = centred * scale, dy * weight.float()
     dx = scale * (scaled - scaled.mean(-1, keepdim=True) - normed * (scaled * normed).mean(-1, keepdim=True))
     rows = dy.reshape(-1, x.shape[-1])
-    return (dx.to(x.dtype), (rows * normed.reshape(rows.shape)).sum(0).to(weight.dtype), rows.sum(0).to(bias.dtype), None)
+    return dx.to(x.dtype), (rows * normed.reshape(rows.shape)).sum(0).to(weight.dtype), rows.sum(0).to(weight.dtype)
+
+
+def _cross_entropy(g: Tensor, logits: Tensor, targets: Tensor, ignore_index: int, label_smoothing: float, lse: Tensor) -> Tensor:
+    if not torch.is_grad_enabled():
+        return _ops.cross_entropy_backward(g, logits, targets, lse, ignore_index, label_smoothing)
+    again = torch.nn.functional.cross_entropy(logits.float(), targets.long(), ignore_index=ignore_index, reduction="none",
+                                              label_smoothing=label_smoothing)
+    return torch.autograd.grad(again, logits, g, create_graph=True)[0]
 
 
 def _linear(g: Tensor, x: Tensor, w: Tensor) -> tuple[Callable[[], Tensor], ...]:
@@ -102,73 +132,83 @@ def _gelu_mul(g: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
     return _aten.gelu_backward(g * up, gate.expand_as(g)), g * torch.nn.functional.gelu(gate)
 
 
-#: The gradients of an operator's arguments, from the gradient of its result, its arguments and its result. One that is a
-#: function is called where the gradient is needed.
+#: The gradients of an operator's arguments, from the gradient of its first result, its arguments and its results. Values whose
+#: names begin with an underscore are not kept for the backward pass. A gradient that is a function is called where it is
+#: needed; numbers after the tensors have none.
 _DERIVATIVES: dict[str, Callable[..., Any]] = {
-    "relu": lambda g, x, y: _aten.threshold_backward(g, x, 0),
-    "sigmoid": lambda g, x, y: _aten.sigmoid_backward(g, y),
-    "silu": lambda g, x, y: _aten.silu_backward(g, x),
-    "gelu": lambda g, x, y: _aten.gelu_backward(g, x),
-    "gelu_tanh": lambda g, x, y: _aten.gelu_backward(g, x, approximate="tanh"),
-    "exp": lambda g, x, y: g * y,
-    "tanh": lambda g, x, y: _aten.tanh_backward(g, y),
-    "add": lambda g, x, y, z: (g, g),
-    "sub": lambda g, x, y, z: (g, -g),
-    "mul": lambda g, x, y, z: (g * y, g * x),
-    "div": lambda g, x, y, z: (g / y, -g * z / y),
-    "maximum": lambda g, x, y, z: _extreme(g, x, y, x > y),
-    "minimum": lambda g, x, y, z: _extreme(g, x, y, x < y),
-    "silu_mul": lambda g, gate, up, z: _silu_mul(g, gate, up),
-    "gelu_mul": lambda g, gate, up, z: _gelu_mul(g, gate, up),
-    "add_number": lambda g, x, y, z: (g, None),
-    "sub_number": lambda g, x, y, z: (g, None),
-    "mul_number": lambda g, x, y, z: (g * y, None),
-    "div_number": lambda g, x, y, z: (g / y, None),
-    "maximum_number": lambda g, x, y, z: (torch.where(x > y, g, torch.where(x == y, g / 2, torch.zeros_like(g))), None),
-    "minimum_number": lambda g, x, y, z: (torch.where(x < y, g, torch.where(x == y, g / 2, torch.zeros_like(g))), None),
-    "softmax": lambda g, x, y: _aten._softmax_backward_data(g, y, -1, x.dtype),
-    "log_softmax": lambda g, x, y: _aten._log_softmax_backward_data(g, y, -1, x.dtype),
-    "rms_norm": lambda g, x, weight, eps, y: _rms_norm(g, x, weight, eps),
-    "layer_norm": lambda g, x, weight, bias, eps, y: _layer_norm(g, x, weight, bias, eps),
-    "sum": lambda g, x, y: g.unsqueeze(-1).expand_as(x).to(x.dtype),
-    "mean": lambda g, x, y: (g.unsqueeze(-1) / x.shape[-1]).expand_as(x).to(x.dtype),
+    "relu": lambda g, x, _y: _aten.threshold_backward(g, x, 0),
+    "sigmoid": lambda g, _x, y: _aten.sigmoid_backward(g, y),
+    "silu": lambda g, x, _y: _aten.silu_backward(g, x),
+    "gelu": lambda g, x, _y: _aten.gelu_backward(g, x),
+    "gelu_tanh": lambda g, x, _y: _aten.gelu_backward(g, x, approximate="tanh"),
+    "exp": lambda g, _x, y: g * y,
+    "tanh": lambda g, _x, y: _aten.tanh_backward(g, y),
+    "add": lambda g, _x, _y, _z: (g, g),
+    "sub": lambda g, _x, _y, _z: (g, -g),
+    "mul": lambda g, x, y, _z: (g * y, g * x),
+    "div": lambda g, _x, y, z: (g / y, -g * z / y),
+    "maximum": lambda g, x, y, _z: _extreme(g, x, y, x > y),
+    "minimum": lambda g, x, y, _z: _extreme(g, x, y, x < y),
+    "silu_mul": lambda g, gate, up, _z: _silu_mul(g, gate, up),
+    "gelu_mul": lambda g, gate, up, _z: _gelu_mul(g, gate, up),
+    "add_number": lambda g, _x, _y, _z: g,
+    "sub_number": lambda g, _x, _y, _z: g,
+    "mul_number": lambda g, _x, y, _z: g * y,
+    "div_number": lambda g, _x, y, _z: g / y,
+    "maximum_number": lambda g, x, y, _z: torch.where(x > y, g, torch.where(x == y, g / 2, torch.zeros_like(g))),
+    "minimum_number": lambda g, x, y, _z: torch.where(x < y, g, torch.where(x == y, g / 2, torch.zeros_like(g))),
+    "softmax": lambda g, _x, y: _softmax(g, y),
+    "log_softmax": lambda g, _x, y: _log_softmax(g, y),
+    "rms_norm": lambda g, x, weight, eps, _y: _rms_norm(g, x, weight, eps),
+    "layer_norm": lambda g, x, weight, _bias, eps, _y: _layer_norm(g, x, weight, eps),
+    "cross_entropy": lambda g, logits, targets, ignored, smoothing, _losses, lse: _cross_entropy(g, logits, targets, ignored, smoothing, lse),
+    "attention_with_lse": lambda g, q, k, v, scale, causal, window, o, lse: _ops.attention_backward(
+        g, q, k, v, o, lse, scale, causal, window),
+    "sum": lambda g, x, _y: g.unsqueeze(-1).expand_as(x).to(x.dtype),
+    "mean": lambda g, x, _y: (g.unsqueeze(-1) / x.shape[-1]).expand_as(x).to(x.dtype),
     "max": _row_extreme,
     "min": _row_extreme,
-    "sum_all": lambda g, x, y: g.expand_as(x).to(x.dtype),
-    "mean_all": lambda g, x, y: (g / x.numel()).expand_as(x).to(x.dtype),
+    "sum_all": lambda g, x, _y: g.expand_as(x).to(x.dtype),
+    "mean_all": lambda g, x, _y: (g / x.numel()).expand_as(x).to(x.dtype),
     "max_all": _all_extreme,
     "min_all": _all_extreme,
-    "transpose": lambda g, x, y: g.t(),
-    "matmul": lambda g, a, b, y: (lambda: _ops.matmul(g, b.t()), lambda: _ops.matmul(a.t(), g)),
-    "linear": lambda g, x, w, bias, y: _linear(g, x, w),
-    "linear_relu": lambda g, x, w, bias, y: _linear(_aten.threshold_backward(g, y, 0), x, w),
-    "linear_silu": lambda g, x, w, bias, y: _linear(_aten.silu_backward(g, _ops.linear(x, w, bias)), x, w),
-    "linear_gelu": lambda g, x, w, bias, y: _linear(_aten.gelu_backward(g, _ops.linear(x, w, bias)), x, w),
-    "linear_gelu_tanh": lambda g, x, w, bias, y: _linear(
+    "transpose": lambda g, _x, _y: g.t(),
+    "matmul": lambda g, a, b, _y: (lambda: _ops.matmul(g, b.t()), lambda: _ops.matmul(a.t(), g)),
+    "linear": lambda g, x, w, _bias, _y: _linear(g, x, w),
+    "linear_relu": lambda g, x, w, _bias, y: _linear(_aten.threshold_backward(g, y, 0), x, w),
+    "linear_silu": lambda g, x, w, bias, _y: _linear(_aten.silu_backward(g, _ops.linear(x, w, bias)), x, w),
+    "linear_gelu": lambda g, x, w, bias, _y: _linear(_aten.gelu_backward(g, _ops.linear(x, w, bias)), x, w),
+    "linear_gelu_tanh": lambda g, x, w, bias, _y: _linear(
         _aten.gelu_backward(g, _ops.linear(x, w, bias), approximate="tanh"), x, w),
-    "linear_add": lambda g, x, w, residual, y: (*_linear(g, x, w)[:2], g),
-    **{f"convert_{name}": lambda g, x, y: g.to(x.dtype) for name in ("f64", "f32", "bf16", "f16")},
+    "linear_add": lambda g, x, w, _residual, _y: (*_linear(g, x, w)[:2], g),
+    **{f"convert_{name}": lambda g, x, _y: g.to(x.dtype) for name in ("f64", "f32", "bf16", "f16")},
 }
 
 
-def _register(name: str) -> None:
-    derivative = _DERIVATIVES.get(name)
+def _register(name: str, derivative: Callable[..., Any]) -> None:
+    kept = [not parameter.startswith("_") for parameter in list(inspect.signature(derivative).parameters)[1:]]
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        tensors = [x for x in inputs if isinstance(x, Tensor)]
-        ctx.tessera_others = [None if isinstance(x, Tensor) else (x,) for x in inputs]
-        ctx.save_for_backward(*tensors, output)
+        results = output if isinstance(output, tuple) else (output,)
+        values = [value if used else None for value, used in zip((*inputs, *results), kept, strict=True)]
+        ctx.save_for_backward(*(value if isinstance(value, Tensor) else None for value in values))
+        ctx.tessera_numbers = [None if isinstance(value, Tensor) else value for value in values]
+        ctx.tessera_inputs = len(inputs)
+        ctx.set_materialize_grads(False)
 
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        *tensors, output = ctx.saved_tensors
-        kept = iter(tensors)
-        arguments = [next(kept) if other is None else other[0] for other in ctx.tessera_others]
-        assert derivative is not None
-        made = derivative(gradient, *arguments, output)
-        if not isinstance(made, tuple):
-            return made
-        return tuple((g() if callable(g) else g) if needed else None for g, needed in zip(made, ctx.needs_input_grad))
+    def backward(ctx: Any, gradient: Tensor, *others: Tensor | None) -> Any:
+        if any(other is not None for other in others):
+            raise RuntimeError(f"torch.ops.tessera.{name} has a derivative of its first result alone.\n  Use x.detach() of the others.")
+        values = (number if tensor is None else tensor for tensor, number in zip(ctx.saved_tensors, ctx.tessera_numbers))
+        made = derivative(gradient, *values)
+        gradients = made if isinstance(made, tuple) else (made,)
+        gradients += (None,) * (ctx.tessera_inputs - len(gradients))
+        return tuple((g() if callable(g) else g) if needed else None for g, needed in zip(gradients, ctx.needs_input_grad))
 
+    torch.library.register_autograd(f"tessera::{name}", backward, setup_context=keep)
+
+
+def _register_none(name: str) -> None:
     def keep_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         pass
 
@@ -176,16 +216,30 @@ def _register(name: str) -> None:
         raise RuntimeError(f"torch.ops.tessera.{name} has no derivative.\n  Call it under torch.no_grad() or with "
                            "x.detach(), or use PyTorch's own function where gradients are needed.")
 
-    if derivative is None:
-        torch.library.register_autograd(f"tessera::{name}", fail, setup_context=keep_nothing)
-    else:
-        torch.library.register_autograd(f"tessera::{name}", backward, setup_context=keep)
+    torch.library.register_autograd(f"tessera::{name}", fail, setup_context=keep_nothing)
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, *numbers: Any) -> Tensor:
+    """Where a gradient is needed, attention_with_lse; the log-sum-exp of each query is neither computed nor kept elsewhere."""
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        return _ops.attention_with_lse(q, k, v, *numbers)[0]
+    with torch._C._AutoDispatchBelowAutograd():
+        return _ops.attention(q, k, v, *numbers)
+
+
+#: Registrations last as long as this.
+_overrides: Any = cast(Any, torch.library.Library)("tessera", "FRAGMENT")
 
 
 def _register_all() -> None:
     from ._library import FUNCTIONS
     for name in FUNCTIONS:
-        _register(name)
+        if name == "attention":
+            _overrides.impl(name, _attention, "Autograd")
+        elif name in _DERIVATIVES:
+            _register(name, _DERIVATIVES[name])
+        else:
+            _register_none(name)
 
 
 _register_all()
@@ -285,6 +339,22 @@ def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
     """torch.log_softmax along the last axis."""
     _last("log_softmax", x, dim)
     return _ops.log_softmax(x)
+
+
+def cross_entropy(input: Tensor, target: Tensor, weight: None = None, *, ignore_index: int = -100,
+                  reduction: Literal["mean", "sum", "none"] = "mean", label_smoothing: float = 0.0) -> Tensor:
+    """torch.nn.functional.cross_entropy of logits [rows, classes] with a class for each row. The losses are float32."""
+    if weight is not None:
+        raise ValueError("cross_entropy: weight is not available; expected None")
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"cross_entropy: reduction is {reduction!r}; expected 'mean', 'sum' or 'none'")
+    if input.dim() != 2 or target.dim() != 1:
+        raise ValueError(f"cross_entropy: input is {tuple(input.shape)} and target {tuple(target.shape)}; expected [rows, classes] and [rows].\n"
+                         "  Move the classes to the last axis and join the others with x.flatten.")
+    losses = _ops.cross_entropy(input, target, ignore_index, label_smoothing)[0]
+    if reduction == "none":
+        return losses
+    return losses.sum() if reduction == "sum" else losses.sum() / (target != ignore_index).sum()
 
 
 def _one_axis(name: str, x: Tensor, normalized_shape: Any) -> None:

@@ -19,7 +19,7 @@ namespace {
 namespace pt = tessera::pytorch;
 using pt::Handle;
 
-constexpr std::size_t kMaxTensors = 3, kMaxNumbers = 4, kMaxFunctions = 128;
+constexpr std::size_t kMaxTensors = 6, kMaxNumbers = 4, kMaxFunctions = 128;
 
 /// The tables of the other library. Throws DeviceError if it is not there.
 const GuestTable& table() {
@@ -46,7 +46,9 @@ std::string schema(const Function& f) {
     text += concat(i == 0 ? "" : ", ", is_optional(f, i) ? "Tensor? " : "Tensor ", parameter_name(f, i),
                    is_optional(f, i) ? "=None" : "");
   if (count_of_numbers(f) > 0) text += concat(", ", f.numbers);
-  return text + (f.made.extents == Extents::FirstAndScales ? ") -> (Tensor, Tensor)" : ") -> Tensor");
+  if (f.made.count == 1) return text + ") -> Tensor";
+  for (int i = 0; i < f.made.count; ++i) text += i == 0 ? ") -> (Tensor" : ", Tensor";
+  return text + ")";
 }
 
 double number_of(std::string_view declared, StableIValue bits) {
@@ -90,7 +92,7 @@ ElementType element_of(const Function& f, int i, std::int32_t dtype) {
     if (type.code == dtype) return e;
     allowed += concat(allowed.empty() ? "" : ", ", type.name);
   }
-  if (i > 0) {  // the function compares it with the first
+  if (i != f.leading) {  // the function checks it
 #define TESSERA_ELEMENT(name, ...) \
   if (pt::dtype_of(ElementType::name).code == dtype) return ElementType::name;
 #include "tessera/base/element_types.def"
@@ -147,7 +149,7 @@ void* current_stream(std::int32_t device) {
 
 /// Tensors over the results' blocks, in order; what went wrong while one was made.
 struct Taken {
-  std::array<Handle, 2> made;
+  std::array<Handle, kMaxResults> made;
   std::size_t count = 0;
   std::string error;
 
@@ -218,17 +220,16 @@ void expect_matrix(const Function& f, Arguments& a, int i) {
         concat(argument_text(f, i), " has ", rank, rank == 1 ? " axis" : " axes", "; expected 2 axes.\n  Reshape it."));
 }
 
-/// A tensor with the extents of the (first) result. Nothing reads a size, which may be a symbol.
-Handle shaped(const Function& f, Arguments& a) {
-  switch (f.made.extents) {
-    case Extents::First:
-    case Extents::FirstAndScales: break;
+/// A tensor with the extents of a result. Nothing reads a size, which may be a symbol.
+Handle shaped(const Function& f, const Result& result, Arguments& a) {
+  switch (result.extents) {
+    case Extents::Same: break;
+    case Extents::WithoutLast: return without_last(a[result.tensor], false);
     case Extents::Broadcast: {
       Handle all = a[0].handle.copy();
       for (int i = 1; i < a.count; ++i) all = pt::joined(std::move(all), a[i].handle.copy());
       return all;
     }
-    case Extents::WithoutLast: return without_last(a[0], false);
     case Extents::None: return pt::call_aten("aten::any", "", a[0].handle.copy());
     case Extents::Product:
       expect_matrix(f, a, 0), expect_matrix(f, a, 1);
@@ -238,18 +239,17 @@ Handle shaped(const Function& f, Arguments& a) {
       return pt::joined(without_last(a[0], true), without_last(a[1], false));
     case Extents::Transposed: expect_matrix(f, a, 0); return pt::call_aten("aten::t", "", a[0].handle.copy());
   }
-  return a[0].handle.copy();
+  return a[result.tensor].handle.copy();
 }
 
 /// For fake and meta tensors: the results without elements.
 void fake(const Function& f, StableIValue* stack) {
   Arguments a(f, stack);
-  const auto elements = read_kinds(f, a);
-  std::array<Handle, 2> made{pt::empty_like(shaped(f, a), f.made.element(elements[0])), Handle()};
-  const bool scales = f.made.extents == Extents::FirstAndScales;
-  if (scales) made[1] = pt::empty_like(without_last(a[0], false), ElementType::f32);
-  stack[0] = pt::boxed(made[0].release());
-  if (scales) stack[1] = pt::boxed(made[1].release());
+  const ElementType leading = read_kinds(f, a)[static_cast<std::size_t>(f.leading)];
+  std::array<Handle, kMaxResults> made;
+  for (int i = 0; i < f.made.count; ++i)
+    made[static_cast<std::size_t>(i)] = pt::empty_like(shaped(f, f.made[i], a), f.made[i].element(leading));
+  for (int i = 0; i < f.made.count; ++i) stack[i] = pt::boxed(made[static_cast<std::size_t>(i)].release());
 }
 
 /// What PyTorch calls: without state, so that a function is a type with its number. Tessera's errors pass as

@@ -2,10 +2,7 @@
 compiled and backward; PyTorch's check of each registration; errors. python.operators; `operators_test.py FOLDER cuda` on a
 machine with a GPU, which also holds streams and graphs.
 """
-import sys
-
-sys.path.insert(0, sys.argv[1])
-device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+from torch_values import close, device, raises, run_all, values, wide
 
 import torch
 import torch.nn.functional as f
@@ -17,10 +14,6 @@ from tessera import _library
 OPS = torch.ops.tessera
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 3e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 torch.manual_seed(5)
-
-
-def values(*shape, dtype=torch.float32):
-    return torch.randn(shape).to(dtype).to(device)
 
 
 def rms(x, w, eps):
@@ -58,8 +51,8 @@ CASES = {
 }
 #: Those with several results, or elements that PyTorch does not compute with: test_quantized.
 QUANTIZED = [n for n in _library.FUNCTIONS if "quantize" in n]
-#: Without a derivative.
-CONSTANT = ["attention", *QUANTIZED]
+#: Those of gradients, and with results for them: gradients_test.py.
+GRADIENTS = [n for n in _library.FUNCTIONS if n.endswith("_backward")] + ["attention_with_lse", "cross_entropy"]
 WIDE = [n for n in CASES if not any(part in n for part in ("softmax", "norm", "matmul", "linear", "attention", "_mul"))] + ["mul"]
 
 
@@ -78,25 +71,6 @@ def arguments(name, dtype):
     return made
 
 
-def wide(x):
-    return x.detach().double() if isinstance(x, torch.Tensor) else x
-
-
-def close(found, wanted, tolerance, what):
-    assert found.shape == wanted.shape, f"{what}: {tuple(found.shape)}, expected {tuple(wanted.shape)}"
-    error = ((found.double() - wanted).abs() / (1 + wanted.abs())).max().item() if found.numel() else 0
-    assert error <= tolerance, f"{what}: error {error}"  # of NaN, too
-
-
-def raises(words, call, kind=RuntimeError):
-    try:
-        call()
-    except kind as error:
-        assert words in str(error), f"expected '{words}' in: {error}"
-        return
-    raise AssertionError(f"nothing was thrown; expected: {words}")
-
-
 def tolerance(name, dtype, more=1):
     loose = {"gelu": 1e-6, "gelu_mul": 1e-6, "gelu_tanh": 1e-6, "attention": 5e-3, "sum_all": 1e-4}.get(name, 0)
     if name.startswith("convert_"):
@@ -107,7 +81,7 @@ def tolerance(name, dtype, more=1):
 
 
 def test_every_function_is_an_operator():
-    assert set(_library.FUNCTIONS) == {*CASES, *QUANTIZED}, set(_library.FUNCTIONS) ^ {*CASES, *QUANTIZED}
+    assert set(_library.FUNCTIONS) == {*CASES, *QUANTIZED, *GRADIENTS}, set(_library.FUNCTIONS) ^ {*CASES, *QUANTIZED, *GRADIENTS}
     for name in _library.FUNCTIONS:
         assert hasattr(OPS, name), name
     schema = str(OPS.layer_norm.default._schema)
@@ -134,12 +108,10 @@ def test_opcheck():
     checks = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic", "test_autograd_registration")
     for name in CASES:
         given = arguments(name, types_of(name, torch.float32, torch.bfloat16)[0])
+        for x in given:
+            if isinstance(x, torch.Tensor):
+                x.requires_grad_()
         torch.library.opcheck(getattr(OPS, name).default, given, test_utils=checks)
-        if name not in CONSTANT:
-            for x in given:
-                if isinstance(x, torch.Tensor):
-                    x.requires_grad_()
-            torch.library.opcheck(getattr(OPS, name).default, given, test_utils=checks)
     torch.library.opcheck(OPS.linear.default, (values(5, 8), values(4, 8)))
     torch.library.opcheck(OPS.linear.default, (values(8), values(4, 8), values(4)))
     torch.library.opcheck(OPS.quantize_rows_f8e4m3.default, (values(5, 8),))
@@ -149,8 +121,6 @@ def test_opcheck():
 
 def test_derivatives():
     for name, (function, _) in CASES.items():
-        if name in CONSTANT:
-            continue
         for dtype in types_of(name, torch.float32, torch.bfloat16) if name[:8] != "convert_" else (torch.float32,):
             given = arguments(name, dtype)
             ours = [x.clone().requires_grad_() if isinstance(x, torch.Tensor) else x for x in given]
@@ -188,13 +158,12 @@ def test_no_scale():
 
 
 def test_no_derivative():
-    q = values(1, 1, 4, 16).requires_grad_()
-    made = OPS.attention(q, q.detach(), q.detach())
-    raises("torch.ops.tessera.attention has no derivative", lambda: made.sum().backward())
     x = values(3, 8).requires_grad_()
     raises("quantize_rows_i8 has no derivative", lambda: OPS.quantize_rows_i8(x)[1].sum().backward())
+    y = x.softmax(-1)
+    raises("torch.ops.tessera.softmax_backward has no derivative", lambda: OPS.softmax_backward(y, y).sum().backward())
     with torch.no_grad():
-        assert not OPS.attention(q, q, q).requires_grad
+        assert not OPS.quantize_rows_i8(x)[1].requires_grad
 
 
 def test_compile():
@@ -316,8 +285,4 @@ def test_graphs():
     assert made.eq(4).all().item()
 
 
-tests = [(n, t) for n, t in globals().items() if n.startswith("test_")]
-for name, test in tests:
-    test()
-    print(name, flush=True)
-print(f"{len(tests)} tests passed on {device}")
+run_all(globals())

@@ -361,6 +361,47 @@ def test_threads():
     assert not failures, failures[0]
 
 
+def test_gradients():
+    for dtype in (np.float32, np.float16):
+        t = 4 * TOLERANCE[dtype]
+        for shape in ((1,), (3, 1000), (2, 3, 33), (9, 9000)):
+            x, dy, w = values(*shape, dtype=dtype), values(*shape, dtype=dtype), values(shape[-1], dtype=dtype)
+            y, g = softmax(x), d(dy)
+            close(tessera.softmax_backward(dy, y.astype(dtype)), y * (g - (g * y).sum(-1, keepdims=True)), t)
+            log = np.log(y).astype(dtype)
+            close(tessera.log_softmax_backward(dy, log), g - np.exp(d(log)) * g.sum(-1, keepdims=True), t)
+            for function, mean in ((tessera.rms_norm_backward, 0), (tessera.layer_norm_backward, d(x).mean(-1, keepdims=True))):
+                scale = 1 / np.sqrt(((d(x) - mean)**2).mean(-1, keepdims=True) + 1e-2)
+                normed, gw = (d(x) - mean) * scale, g * d(w)
+                found = function(dy, x, w, 1e-2)
+                wanted = gw - normed * (gw * normed).mean(-1, keepdims=True)
+                if function is tessera.layer_norm_backward:
+                    wanted = wanted - gw.mean(-1, keepdims=True)
+                    close(found[2], g.reshape(-1, shape[-1]).sum(0), t)
+                close(found[0], scale * wanted, t)
+                close(found[1], (g * normed).reshape(-1, shape[-1]).sum(0), t)
+        q, k, v, g = (values(1, 2, 5, 16, dtype=dtype) for _ in range(4))
+        o, lse = tessera.attention_with_lse(q, k, v)
+        scores = d(q) @ d(k).swapaxes(-1, -2) / 4
+        p = softmax(scores)
+        close(lse, np.log(np.exp(scores).sum(-1)), 1e-5)
+        dp = d(g) @ d(v).swapaxes(-1, -2)
+        ds = p * (dp - (dp * p).sum(-1, keepdims=True)) / 4
+        for found, wanted in zip(tessera.attention_backward(g, q, k, v, o, lse), (ds @ d(k), ds.swapaxes(-1, -2) @ d(q), p.swapaxes(-1, -2) @ d(g))):
+            close(found, wanted, t)
+        logits, targets = values(6, 30, dtype=dtype), np.array([0, 29, 3, -100, 5, 5])
+        for integers in (np.int64, np.int32):
+            losses, lse = tessera.cross_entropy(logits, targets.astype(integers), label_smoothing=0.1)
+            kept, p = (targets >= 0)[:, None], softmax(logits)
+            share = 0.1 / 30 + 0.9 * (targets[:, None] == np.arange(30))
+            close(losses, (-np.log(p) * share * kept).sum(-1), t)
+            given = np.arange(6, dtype=np.float32)
+            close(tessera.cross_entropy_backward(given, logits, targets.astype(integers), lse, label_smoothing=0.1), given[:, None] * (p - share) * kept, t)
+    raises(tessera.ElementError, "expected i64 or i32", tessera.cross_entropy, logits, given)
+    raises(tessera.ElementError, "expected f32, bf16 or f16", tessera.cross_entropy_backward, given, d(logits), targets, lse)
+    raises(tessera.ShapeError, "expected those of argument 2 (y), [6, 30]", tessera.softmax_backward, logits[:3], logits)
+
+
 def test_every_function_of_the_library():
     """Each row of the library's tables has a function in Python, and the other way round."""
     from tessera import _library

@@ -12,7 +12,7 @@ if(NOT TESSERA_SANITIZE)
     endif()
   endforeach()
 endif()
-set(python_tests package package_checked package_poisoned)  # and torch and operators, where there is a PyTorch
+set(python_tests package package_checked package_poisoned)  # and torch, operators and gradients, where there is a PyTorch
 if(NOT numpy_python)
   foreach(name IN LISTS python_tests)
     add_test(NAME python.${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/skipped.py)
@@ -55,11 +55,13 @@ endif()
 set_tests_properties(python.types PROPERTIES LABELS python TIMEOUT 300 SKIP_RETURN_CODE 77)
 
 # With tensors of PyTorch, and as operators of PyTorch.
-foreach(name IN ITEMS torch operators)
+foreach(name IN ITEMS torch operators gradients)
   if(torch_folder AND (name STREQUAL torch OR TARGET tessera_python_torch))
     add_test(NAME python.${name} COMMAND ${TESSERA_TORCH_PYTHON} -B ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py ${PROJECT_BINARY_DIR}/python)
   else()
     add_test(NAME python.${name} COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/torch/skipped.py)
   endif()
-  set_tests_properties(python.${name} PROPERTIES LABELS python TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT TESSERA_DEVICE=cpu)
+  # torch.compile with the backend inductor calls a C++ compiler, whose precompiled headers are shared.
+  set(environment TESSERA_DEVICE=cpu OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1 TORCHINDUCTOR_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/inductor)
+  set_tests_properties(python.${name} PROPERTIES LABELS python TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endforeach()

@@ -33,7 +33,7 @@ void norm_backward_rows(Mut<T, R, N> dx, Mut<f32, 1, N> d_weight, Mut<f32, 1, N>
   auto inside = iota<i32, 1, N>(axis<1>) < n;
   auto w = reshape(cast<f32>(weight.tiles(shape<N>).load(0)), shape<1, N>);
   auto weights = zeros<f32, 1, N>(), biases = zeros<f32, 1, N>();
-  for (auto r : range(R)) {
+  for (auto r : range(min(R, x.dim(0) - block * R))) {
     auto t = cast<f32>(X.load(block * R + r, 0)), g = cast<f32>(G.load(block * R + r, 0));
     if constexpr (Layer) t = where(inside, t - sum(t, axis<1>) / count, 0.0f);
     auto scale = rsqrt(sum(t * t, axis<1>) / count + eps);
@@ -85,7 +85,7 @@ void norm_backward_columns(Mut<T, R, C> dx, Mut<f32, 1, C> d_weight, Mut<f32, 1,
   auto [block, column] = dx.index();
   auto w = reshape(cast<f32>(weight.tiles(shape<C>).load(column)), shape<1, C>);
   auto weights = zeros<f32, 1, C>(), biases = zeros<f32, 1, C>();
-  for (auto r : range(R)) {
+  for (auto r : range(min(R, x.dim(0) - block * R))) {
     auto row = block * R + r;
     auto scale = Own.load(row, 1);
     auto t = (cast<f32>(X.load(row, column)) - Own.load(row, 0)) * scale, g = cast<f32>(G.load(row, column));

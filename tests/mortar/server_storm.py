@@ -254,7 +254,7 @@ def cache_bytes(folder, state):
     return state["max_context"] * state["max_batch"] * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"] * 2 * 2
 
 
-def settled(server):
+def memory_at_rest(server):
     """The least memory of some seconds in which nothing runs: a large grammar may still be compiled for a client that has left."""
     least = server.memory()
     for _ in range(30):
@@ -278,7 +278,7 @@ def run(options, folder):
     storm = Storm(server, options)
     asyncio.run(storm.run(0, 1 / 3))
     require(server.idle(options.patience), f"sequences still run: {server.state()}")
-    before = settled(server)
+    before = memory_at_rest(server)
     asyncio.run(storm.run(1, 2 / 3))
     print(f"done: {dict(storm.done)}; statuses: {dict(storm.counts)}; longest wait {max(storm.waits, default=0):.2f} s")
     require(not storm.failures, "\n".join(storm.failures[:20]))
@@ -296,7 +296,7 @@ def run(options, folder):
     time.sleep(0.2)
     require(server.files() <= files, f"{server.files()} open files, {files} before")
     if not options.sanitized:
-        check_memory(before, settled(server), cache_bytes(folder / "small", state))
+        check_memory(before, memory_at_rest(server), cache_bytes(folder / "small", state))
     code, errors = server.stop()
     require(code == 0 and errors == "", f"the server has ended with {code}: {errors}")
 

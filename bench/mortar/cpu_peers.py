@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mortar on the CPU beside PyTorch, in turns on the same cores: one token at a time, and a prompt of 512 tokens.
+"""Mortar on the CPU compared with PyTorch, in turns on the same cores: one token at a time, and a prompt of 512 tokens.
 
     cpu_peers.py MORTAR [--config bench/mortar/configs/Qwen3-0.6B] [--threads 2] [--rounds 5] [--tokens 12]
 

@@ -108,33 +108,47 @@ configure_and_build() {  # <step>
   ninja -C "build/$step" -j "$jobs" -k 20 ${targets[$step]}
 }
 
-# Work of a later step that begins early, because tests wait for each other and for a time to pass: it gets what the processors
-# have left over, so that no test is slower for it. `collect` waits for it, and its processor time counts from then on: the
-# subshell ends no earlier.
+# Jobs in the background are process groups of their own, which end with the script.
+jobs_of_script=()
+end_jobs() { for job in "${jobs_of_script[@]}"; do kill -- "-$job" 2>/dev/null; done; }
+trap end_jobs EXIT
+
+# Work of a later step that begins early, because tests wait for each other and for a time to pass: it runs at the lowest
+# priority, one job at a time for each two, so that tests lose little. `collect` interrupts a build and goes on with it in the
+# foreground; for anything else it waits. The processor time counts from then on, because the subshell ends no earlier.
 ahead_of=''
-trap '[ -z "$ahead_of" ] || pkill -P "$ahead_pid" || true; [ -z "$ahead_of" ] || kill "$ahead_pid"' EXIT
 ahead() {  # <step> <command>
   if [ -n "$ahead_of" ] || ! wanted "$1"; then return; fi
   ahead_of=$1
   rm -f "build/$1.collected"
+  set -m
   (
-    chrt --idle --pid 0 $BASHPID 2>/dev/null || renice -n 19 $BASHPID >/dev/null
-    "${@:2}" >"build/$1.ahead.log" 2>&1
+    renice -n 19 $BASHPID >/dev/null
+    jobs=$(((jobs + 1) / 2)) "${@:2}" >"build/$1.ahead.log" 2>&1
     status=$?
     until [ -e "build/$1.collected" ]; do sleep 0.1; done
     exit $status
   ) &
   ahead_pid=$!
+  set +m
+  jobs_of_script+=("$ahead_pid")
 }
 collect() {  # <step> <command>: the outcome of what began early, or of the command
   if [ "$ahead_of" != "$1" ]; then
     "${@:2}"
     return
   fi
-  ahead_of=''
-  touch "build/$1.collected"
   local status=0
+  if [ "$2" = configure_and_build ]; then
+    kill -INT -- "-$ahead_pid" 2>/dev/null
+    wait "$ahead_pid"
+    ahead_of=''
+    "${@:2}" || status=$?
+    return $status
+  fi
+  touch "build/$1.collected"
   wait "$ahead_pid" || status=$?
+  ahead_of=''
   cat "build/$1.ahead.log"
   return $status
 }
@@ -143,7 +157,7 @@ collect() {  # <step> <command>: the outcome of what began early, or of the comm
 run_tests() {  # <step> [ctest options]
   local step=$1
   shift
-  ctest --test-dir "build/$step" --output-on-failure --no-tests=error -j $((jobs + 1)) -R "$filter" "$@" 2>&1 | tee "build/$step.tests.log" |
+  ASAN_OPTIONS=${asan_options:-}:${ASAN_OPTIONS:-} TSAN_OPTIONS=$(tsan_options) ctest --test-dir "build/$step" --output-on-failure --no-tests=error -j $((jobs + 1)) -R "$filter" "$@" 2>&1 | tee "build/$step.tests.log" |
     grep --line-buffered -vE '^ *Start +[0-9]+:|^ *[0-9]+/[0-9]+ Test .* Passed '
 }
 
@@ -280,7 +294,13 @@ get_debian_programs() {
   echo "${packages[*]}" >"$cache/packages"
 }
 # PyTorch's wheel is unpacked while the others are fetched.
-if [ $torch = yes ]; then (get_torch) >build/torch.log 2>&1 & torch_job=$!; fi
+if [ $torch = yes ]; then
+  set -m
+  (get_torch) >build/torch.log 2>&1 &
+  torch_job=$!
+  set +m
+  jobs_of_script+=("$torch_job")
+fi
 [ $full = no ] || { get_nvidia_packages && get_text_packages && get_chromium && get_debian_programs; }
 if [ $torch = yes ]; then
   wait "$torch_job" || { cat build/torch.log; exit 1; }
@@ -294,12 +314,10 @@ set_step dev "g++" "" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} $
 # the assembler makes of kernels, and whole models whose numbers are compared. The command, the examples, the programs of the
 # guide and the tests of the kernel library have few pointers of their own. The long tests (part sanitizers) watch what is left out.
 # Reports name eight callers of an allocation: recording thirty for each took a twentieth of the tests' time.
-export ASAN_OPTIONS=malloc_context_size=8:${ASAN_OPTIONS:-}
+asan_options=malloc_context_size=8
 set_step clang "clang $clang with its typestate checks, address and undefined-behaviour sanitizers" "" "-LE structure|consumer|tileiras|reject -E ^Model.*AtRandom|^ModelFailures|^ModelGraphs.(On|Leases|FailuresOf)|^pages|/GpuCode|/PublishedSizes|^NearTies|^Mortar(Exact|Fast)[.]|^MortarParallelLoad[.](Random|Plans)|/ExpertLayer|^MortarSampler.Draws|^mortar[.](command|load_command|server_fuzz|page|proxy|sizing|processes)|^mesh[.]mpi.*4$" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF -DTESSERA_BUILD_KERNEL_TESTS=OFF -DTESSERA_BUILD_GUIDE=OFF -DTESSERA_BUILD_TOOLS=OFF -DTESSERA_BUILD_EXAMPLES=OFF
 # Compiled by clang, which takes half of g++'s time for it. Not here: what one thread computes, and what the assembler makes
 # of kernels. The long tests (part races) have these too.
-TSAN_OPTIONS=$(tsan_options)
-export TSAN_OPTIONS
 set_step tsan "thread sanitizer" concurrency_tests "-L concurrency -E ^(Elementwise|Elementary|Matmul|Chains|SameBits|Reproducible|NpyHeader)[.]|/GpuCode" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
 set_step aarch64 "64-bit ARM, cross-compiled and emulated" processor_tests "-L processor"
 

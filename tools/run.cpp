@@ -155,6 +155,8 @@ std::vector<std::string> items_of(const std::string& text) {
     else
       items.back() += c;
   }
+  if (std::ranges::any_of(items, [](const std::string& item) { return item.empty(); }))
+    throw UsageError(concat("expected a list of arrays without gaps, such as [x.npy,f32[4,8]=y.npy], found ", text));
   return items;
 }
 
@@ -262,6 +264,7 @@ class Arguments {
   /// With --tensors, extents and strides fill the arguments after the address, as those of recorded kernels.
   void add_array(Array array, bool tensors) {
     add_address(array);
+    of_list_ = false;
     if (tensors)
       for (const auto* numbers : {&array.dims, &array.strides})
         for (const std::int64_t n : *numbers) derived_.push_back(static_cast<std::uint64_t>(n));
@@ -278,6 +281,7 @@ class Arguments {
       items.push_back(array_of(item, {std::begin(kElements), std::end(kElements)}));
     Array table = table_of(items);
     add_address(table);
+    of_list_ = true;
     if (tensors) derived_.push_back(items.size());
     for (Array& item : items) keep(std::move(item));
     table.label = concat("list ", ++lists_);
@@ -285,6 +289,9 @@ class Arguments {
   }
 
   [[noreturn]] void fail_too_many_axes(const ir::Function& entry, const std::string& where) const {
+    if (of_list_)
+      throw UsageError(concat("list ", lists_, " needs an argument of ", entry.name,
+                              " for the number of its arrays, found ", where));
     throw UsageError(concat("array ", named_, " has more axes than ", entry.name, " takes: ", derived_.size(),
                             " of its extents and strides are left at ", where));
   }
@@ -297,6 +304,7 @@ class Arguments {
   }
 
   int named_ = 0, lists_ = 0;
+  bool of_list_ = false;  ///< what is left in `derived_` is a list's
   std::vector<std::uint64_t> slots_, derived_;
   std::vector<Array> arrays_;
 };

@@ -100,7 +100,7 @@ class Call {
   void put(Op<Tensor<U, R>>&& op, std::span<const std::int64_t> dims) {
     keep(run(std::move(op)), dims);
   }
-  /// The same for several results, each with its extents.
+  /// As above, for several results, each with its extents.
   template <class... U, class... D>
     requires(sizeof...(U) == sizeof...(D))
   void put(Op<std::tuple<U...>>&& op, const D&... dims) {

@@ -1,5 +1,8 @@
 // Cross entropy and its gradient.
+#include <cmath>
+
 #include "call.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/kernels/cross_entropy.hpp"
 
 namespace tessera::python {
@@ -10,6 +13,9 @@ using Targets = Types<i64, i32>;
 constexpr const char* kNumbers = "int ignore_index=-100, float label_smoothing=0.0";
 
 kernels::CrossEntropyOptions options_of(const Call& c) {
+  constexpr double kMaxExact = 9007199254740992.0;  // 2^53: larger integers may change on their way through a double
+  if (!(std::abs(c.number(0)) < kMaxExact))
+    throw ShapeError("cross_entropy: expected an ignore_index between -2^53 and 2^53, found a larger number");
   kernels::CrossEntropyOptions options;
   options.ignore_index = static_cast<std::int64_t>(c.number(0));
   options.label_smoothing = static_cast<float>(c.number(1));

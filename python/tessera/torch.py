@@ -196,9 +196,11 @@ def _register(name: str, derivative: Callable[..., Any]) -> None:
         ctx.tessera_inputs = len(inputs)
         ctx.set_materialize_grads(False)
 
-    def backward(ctx: Any, gradient: Tensor, *others: Tensor | None) -> Any:
+    def backward(ctx: Any, gradient: Tensor | None, *others: Tensor | None) -> Any:
         if any(other is not None for other in others):
             raise RuntimeError(f"torch.ops.tessera.{name} has a derivative of its first result alone.\n  Use x.detach() of the others.")
+        if gradient is None:  # what reads the result has none for it
+            return (None,) * ctx.tessera_inputs
         values = (number if tensor is None else tensor for tensor, number in zip(ctx.saved_tensors, ctx.tessera_numbers))
         made = derivative(gradient, *values)
         gradients = made if isinstance(made, tuple) else (made,)

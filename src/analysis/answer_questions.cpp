@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "analysis/collector.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 
 namespace tessera::analysis {
 
@@ -65,6 +67,11 @@ void Collector::answer(const LaunchQuestion& question, int row) {
   for (const LaunchBound& bound : question.bounds)
     if (bound.of == LaunchBound::Of::Argument) claim_bounded(bound.index, bound.least, bound.most, question.use, when);
   if (!of_pieces) return;
+  for (const FoundClaim& other : found_)
+    if (other.claim.kind == ClaimKind::OfLaunch && other.claim.index == row)
+      throw InternalError(concat("the row ", predicates_[static_cast<std::size_t>(row)].name,
+                                 " of the predicates asks two questions about pieces, of which a pass could not say "
+                                 "which holds"));
   FoundClaim f;
   f.claim.kind = ClaimKind::OfLaunch;
   f.claim.question = &questions_->emplace_back(question);

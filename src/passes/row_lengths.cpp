@@ -48,7 +48,7 @@ void add(std::vector<LaunchQuestion>& questions, const TakenAxis& axis, std::vec
 
 }  // namespace
 
-/// Of tensors of rows, and of vectors that are as long as a row. Products load tiles by tensor copies, which have no
+/// Tensors of rows ask, and vectors that are as long as a row. Products load tiles by tensor copies, which have no
 /// masks.
 std::vector<LaunchQuestion> ask_row_lengths(const AskedKernel& kernel) {
   std::vector<LaunchQuestion> questions;

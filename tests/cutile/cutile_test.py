@@ -21,7 +21,7 @@ try:
     import numpy as np
 except ImportError as error:
     print(f"cuda-tile is not installed ({error}); `scripts/test.sh --full` brings it", file=sys.stderr)
-    sys.exit(77)
+    sys.exit(1 if os.environ.get("TESSERA_REQUIRE_TILEIRAS") else 77)
 import elementwise  # noqa: F401  (its cases)
 import memory  # noqa: F401
 import mistakes  # noqa: F401
@@ -237,11 +237,15 @@ def disassembler():
 
 
 DISASSEMBLER = disassembler()
+if DISASSEMBLER is None and os.environ.get("TESSERA_REQUIRE_TILEIRAS"):
+    sys.exit("tileirdisasm is missing")
 COMMAND, FOLDER, ONLY = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
 VERBOSE = bool(ONLY)
 kinds = ((check_case, CASES), (check_wrong, WRONG), (check_rejected, REJECTED), (check_entries, SEVERAL))
 work = [(name, check, *rest) for check, of_kind in kinds for name, *rest in of_kind]
 work = [item for item in work if not ONLY or item[0] in ONLY]
+if not work:
+    sys.exit(f"no kernel is named {' or '.join(ONLY)}")
 with concurrent.futures.ThreadPoolExecutor(2) as pool:
     failures = [failure for failure in pool.map(lambda item: attempt(*item), work) if failure]
 print("\n\n".join(failures))

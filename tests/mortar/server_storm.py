@@ -249,7 +249,7 @@ def first_answer(server, salt):
 
 
 def cache_bytes(folder, state):
-    """Of all pages of keys and values in bf16. A page costs memory from its first use on."""
+    """What all pages of keys and values take in bf16. A page costs memory from its first use on."""
     config = json.loads((folder / "config.json").read_text())
     return state["max_context"] * state["max_batch"] * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"] * 2 * 2
 

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
@@ -93,7 +95,11 @@ void read_line(const std::string& key, const std::string& value, TirCase& test) 
          test.contract->tensors.at(0).nonempty = true;
        }},
   };
-  if (const auto found = known.find(key); found != known.end()) found->second();
+  const bool is_word = key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == key.npos;
+  if (const auto found = known.find(key); found != known.end())
+    found->second();
+  else if (is_word)
+    throw std::runtime_error("there is no line `" + key + ": ...`");
 }
 
 /// Proves the claims of passes from what the launch is known to fulfil, as a compile does.

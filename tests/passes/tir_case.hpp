@@ -4,9 +4,8 @@
 //   // passes: unmask                one or more, separated by commas; they run in the order of the table
 //   // target: sm_90                 or cpu; sm_90 if the line is missing
 //   // tuning: widths=0              as TESSERA_TUNING; may be missing
-//   // launch: [8, 1000] [8, 1000] 3 the parameters of the kernel in their order: extents of tensors, and numbers; at
-//   the
-//                                    end blocks=5 where the kernel is launched with a number of blocks
+//   // launch: [8, 1000] [8, 1000] 3 the parameters in their order: extents of tensors, and numbers; at the end
+//                                    blocks=5 where the kernel is launched with a number of blocks
 //   // pieces: [1, 1024]             blocks have pieces of the first tensor; may be missing
 //   entry @name(...) { ... }
 //   // after

@@ -294,6 +294,8 @@ def test_cross_entropy_errors():
     raises("reduction is 'max'", lambda: tt.cross_entropy(x, target, reduction="max"), ValueError)
     raises("expected [rows, classes] and [rows]", lambda: tt.cross_entropy(x[None], target), ValueError)
     raises("weight is not available", lambda: tt.cross_entropy(x, target, x[0]), ValueError)
+    for far in (2**53 + 1, -2**63, 2**63 - 1):
+        raises("expected an ignore_index between -2^53 and 2^53", lambda: OPS.cross_entropy(x, target, far))
     lse = OPS.cross_entropy(x, target)[1]
     raises("the operator takes torch.float32", lambda: OPS.cross_entropy_backward(lse, x.double(), target, lse))
     raises("argument 1 (d_losses) has elements of bf16; expected f32", lambda: OPS.cross_entropy_backward(lse.bfloat16(), x.half(), target, lse))
@@ -335,6 +337,30 @@ def test_double_backward():
         torch.testing.assert_close(found.double(), wanted, rtol=1e-3, atol=1e-3)
     q = values(1, 1, 4, 16).requires_grad_()
     raises("torch.ops.tessera.attention_backward has no derivative", lambda: penalty(lambda x: OPS.attention(x, x, x), q))
+
+
+class Gate(torch.autograd.Function):
+    """Its first argument gets no gradient."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        return a + b
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None, gradient
+
+
+def test_no_gradient_of_a_result():
+    q = values(1, 2, 3, 16)
+    for call, arguments in ((OPS.softmax, [values(2, 3)]), (OPS.relu, [values(2, 3)]), (OPS.mul, [values(2, 3), values(2, 3)]),
+                            (OPS.attention, [q, q.clone(), q.clone()]), (OPS.rms_norm, [values(2, 8), values(8), 1e-3])):
+        given = [a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in arguments]
+        made = call(*given)
+        other = torch.zeros_like(made, requires_grad=True)
+        Gate.apply(made, other).sum().backward()
+        assert other.grad is not None
+        assert all(a.grad is None or a.grad.eq(0).all() for a in given if isinstance(a, torch.Tensor)), call
 
 
 def test_what_is_kept():

@@ -182,7 +182,7 @@ def main():
             failed.add(row.name)
             print(f"{row.file}:{row.line}: {row.name}\n    {problem}")
     print(f"{len(rows)} rows, {len(today)} of them with the program that must not compile")
-    print(f"{len(rows) - len(failed)} passed, {len(failed)} failed")
+    print(f"{len(today) - len(failed)} passed, {len(failed)} failed")
     sys.exit(1 if failed or not rows else 0)
 
 

@@ -35,7 +35,7 @@ struct TuningRecord {
   std::string hints;       ///< "warps=4 latency=2" (passes/tuning_text.hpp); empty: what the cost model says
   std::string arguments;   ///< of the run: types, extents, strides
   std::string hash;        ///< SHA-256 of the kernel's recording without source lines, 64 hexadecimal digits
-  std::string predicates;  ///< the obligations that predicates, as a hexadecimal number
+  std::string predicates;  ///< the obligations that the launch fulfilled, as a hexadecimal number
   std::string device;      ///< "NVIDIA H200", "cpu"
   std::string gpu;         ///< "sm_90"; empty for the CPU
   std::string assembler;   ///< its release, "13.5"; empty for the CPU

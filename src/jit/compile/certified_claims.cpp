@@ -24,12 +24,13 @@ bool is_strict() {
 std::string text_of(const analysis::Claim& c, const analysis::Facts& facts) {
   const auto obligations = facts.obligations();
   const auto number = static_cast<std::size_t>(c.obligation);
-  const bool of_launch = c.kind == analysis::ClaimKind::OfLaunch;
-  return concat(
-      of_launch ? passes::predicate_table()[static_cast<std::size_t>(c.index)].text : analysis::info(c.kind).text,
-      c.op ? concat(" (", ir::info(c.op->op()).mnemonic, ", number ", c.index, ")") : concat(" ", c.index),
-      c.truth ? "" : ", false", " under '",
-      c.obligation == analysis::kHoldsAlways ? "always" : obligations[number].text, "'");
+  const auto rows = passes::predicate_table();
+  const bool of_launch =
+      c.kind == analysis::ClaimKind::OfLaunch && c.index >= 0 && static_cast<std::size_t>(c.index) < rows.size();
+  return concat(of_launch ? rows[static_cast<std::size_t>(c.index)].text : analysis::info(c.kind).text,
+                c.op ? concat(" (", ir::info(c.op->op()).mnemonic, ", number ", c.index, ")") : concat(" ", c.index),
+                c.truth ? "" : ", false", " under '",
+                c.obligation == analysis::kHoldsAlways ? "always" : obligations[number].text, "'");
 }
 
 [[noreturn]] void reject(const ir::Function& f, const analysis::Claim& c, const analysis::Facts& facts,

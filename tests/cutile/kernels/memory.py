@@ -28,7 +28,7 @@ case(gather_rows)(embedding)
 
 @ct.kernel
 def advanced_rows(table, tokens, out, rows: ct.Constant[int], columns: ct.Constant[int]):
-    """The same rows by a view with a list of places along one axis (bytecode 13.3)."""
+    """Rows are gathered by a view with a list of places along one axis (bytecode 13.3)."""
     i, j = ct.bid(0), ct.bid(1)
     token = ct.load(tokens, (i,), shape=(rows,), padding_mode=ct.PaddingMode.ZERO).astype(ct.int32)
     t = ct.load_advanced_indexing(table, (token, ct.Slice(j * columns, columns)), padding_mode=ct.PaddingMode.ZERO)

@@ -64,7 +64,7 @@ def same_tile(x, out, share: ct.Constant[int], tile: ct.Constant[int]):
     ct.store(out, (ct.bid(0) // share,), t)  # here
 
 
-@wrong(same_tile, "")
+@wrong(same_tile, "blocks conflict")
 def _(random, legal):
     n = 2 * random.extent(4)
     x = random.array("f32", n * 16)
@@ -79,7 +79,7 @@ def neighbour(x, reach: ct.Constant[int], tile: ct.Constant[int]):
     ct.store(x, (i,), t + 1.0)  # here
 
 
-@wrong(neighbour, "")
+@wrong(neighbour, "blocks conflict")
 def _(random, legal):
     n = 2 + random.extent(4)
     x = random.array("f32", n * 16)
@@ -113,7 +113,7 @@ def twice(x, places, out, tile: ct.Constant[int]):
     ct.scatter(out, ct.load(places, at, shape=(tile,)), ct.load(x, at, shape=(tile,)))  # here
 
 
-@wrong(twice, "")
+@wrong(twice, "writes one element more than once")
 def _(random, legal):
     x, places = random.array("f32", 32), random.permutation(32).astype(np.int32)
     out = np.empty(32)
@@ -133,7 +133,7 @@ def plain_count(x, counts, atomic: ct.Constant[bool], tile: ct.Constant[int]):
         ct.store(counts, (0,), ct.load(counts, (0,), shape=()) + ct.sum(t))  # here
 
 
-@wrong(plain_count, "")
+@wrong(plain_count, "blocks conflict")
 def _(random, legal):
     n = 9 + random.extent(100)
     x = random.array("i32", n, scale=100)

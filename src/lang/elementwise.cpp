@@ -60,7 +60,14 @@ constexpr Codes kBinary[] = {
 #define TESSERA_LANG_BINARY_FUNCTION(Name, function, operands, floating, integer) {Op::floating, Op::integer},
 #include "tessera/lang/elementwise.def"
 };
-Op code_of(const Codes& codes, ElementType element) { return is_float(element) ? codes.floating : codes.integer; }
+Op code_of(const Codes& codes, ElementType element) {
+  const Op code = is_float(element) ? codes.floating : codes.integer;
+  const bool of_floats = ir::info(code).operands.front().type_class == ir::TypeClass::Float;
+  if (of_floats != is_float(element))
+    throw InternalError(concat("the language has no ", ir::info(code).mnemonic, " of ",
+                               is_float(element) ? "floating-point" : "integer", " elements"));
+  return code;
+}
 
 /// exp, tanh and what is rounded in a given direction have fast forms. (rsqrt has one form only: it is as accurate.)
 bool has_fast_form(Op op) {

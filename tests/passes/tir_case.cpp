@@ -106,19 +106,18 @@ void read_line(const std::string& key, const std::string& value, TirCase& test) 
 class Proving final : public passes::Certifier {
  public:
   Proving(const TirCase& test, const analysis::Facts& facts)
-      : test_(test), facts_(facts), held(facts.evaluate(test.slots)) {}
+      : test_(test), facts_(facts), predicates_(facts.evaluate(test.slots)) {}
   std::vector<bool> judge(const ir::Function& f, std::span<const analysis::Claim> claims) const override {
     analysis::Certificate certificate = facts_.certificate();
     certificate.invariants.clear();  // the operations have other numbers by now
-    return certify::check(f, *test_.contract, certificate, claims, held).certified;
+    return certify::check(f, *test_.contract, certificate, claims, predicates_).certified;
   }
+  std::uint64_t predicates() const { return predicates_; }
 
  private:
   const TirCase& test_;
   const analysis::Facts& facts_;
-
- public:
-  const std::uint64_t held;
+  const std::uint64_t predicates_;
 };
 
 void require_valid(const ir::Module& module, const char* when) {
@@ -174,7 +173,7 @@ std::string run_tir_case(const TirCase& test) {
     facts = analysis::Facts::analyze(*module, *test.contract, passes::predicate_table());
     certifier.emplace(test, *facts);
     work.claims = facts->claims();
-    work.predicates = certifier->held;
+    work.predicates = certifier->predicates();
     work.contract = &*test.contract;
     work.certifier = &*certifier;
   }

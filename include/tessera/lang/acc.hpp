@@ -6,7 +6,6 @@
 // they have the same bits whatever the grid, the order and the number of devices.
 #pragma once
 #include "tessera/lang/gather.hpp"
-#include "tessera/lang/pad.hpp"
 
 namespace tessera {
 

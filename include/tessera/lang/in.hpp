@@ -6,7 +6,6 @@
 
 #include "tessera/lang/gather.hpp"
 #include "tessera/lang/mut.hpp"
-#include "tessera/lang/pad.hpp"
 
 namespace tessera {
 

@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "tessera/lang/gather.hpp"
-#include "tessera/lang/pad.hpp"
 
 namespace tessera {
 

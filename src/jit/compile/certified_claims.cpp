@@ -71,7 +71,7 @@ std::vector<bool> CertifierOfPasses::answer(const ir::Function& f, std::span<con
   const analysis::Certificate& made = facts_.certificate();
   // Without the invariants: the operations have other numbers by now.
   const analysis::Certificate certificate{made.terms, made.conditions, made.obligations, {}};
-  return certify::check(f, facts_.contract(), certificate, questions, held_).certified;
+  return certify::check(f, facts_.contract(), certificate, questions, predicates_).certified;
 }
 
 }  // namespace tessera::jit

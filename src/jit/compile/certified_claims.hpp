@@ -17,13 +17,13 @@ std::vector<analysis::Claim> certified_claims(const ir::Module& copy, const anal
 /// With TESSERA_VERIFY=claims a rejected claim is an InternalError.
 class CertifierOfPasses final : public passes::Certifier {
  public:
-  CertifierOfPasses(const analysis::Facts& facts, std::uint64_t predicates) : facts_(facts), held_(predicates) {}
+  CertifierOfPasses(const analysis::Facts& facts, std::uint64_t predicates) : facts_(facts), predicates_(predicates) {}
   std::vector<bool> judge(const ir::Function& f, std::span<const analysis::Claim> claims) const override;
   std::vector<bool> answer(const ir::Function& f, std::span<const analysis::Claim> questions) const override;
 
  private:
   const analysis::Facts& facts_;
-  std::uint64_t held_;
+  std::uint64_t predicates_;
 };
 
 /// Where no launch contract is known: no claim may be used.

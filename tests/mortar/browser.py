@@ -116,7 +116,7 @@ class Browser:
     def open(self, url):
         self.events.clear()
         self.send("Page.navigate", url=url)
-        self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+        self.until(f"document.readyState === 'complete' && location.href.startsWith({json.dumps(url)})")
 
     def type(self, text):
         self.send("Input.insertText", text=text)

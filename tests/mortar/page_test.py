@@ -286,9 +286,9 @@ class Page(unittest.TestCase):
                 page.until("document.querySelector('.answer > div').textContent && document.querySelector('#stop').hidden")
                 self.assertRegex(self.note(), r"^\d+ tokens, first after \d+ ms(, [\d.]+ a second)?$")
             finally:
-                page.events.clear()  # the console has the answers with status 401
+                page.open(self.server.url)  # before the server goes, whose state the page asks for all the time
+                page.events.clear()  # the console has the answers with status 401, and the last requests went to that server
                 server.stop()
-                page.open(self.server.url)
 
 
 if __name__ == "__main__":

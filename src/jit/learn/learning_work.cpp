@@ -107,7 +107,9 @@ void LearningWork::judge() const {
 
 void LearningWork::finish(std::size_t winner) const {
   const auto time_of = [](const Candidate& c) { return LearntTime{c.hints, median(c.seconds)}; };
-  LearntResult result{time_of(candidates_[winner]), {}, time_of(candidates_[0]), 0};
+  LearntResult result;
+  result.best = time_of(candidates_[winner]);
+  result.own = time_of(candidates_[0]);
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     result.launches += static_cast<int>(candidates_[i].seconds.size());
     if (i == winner) continue;

@@ -139,6 +139,7 @@ collect() {  # <step> <command>: the outcome of what began early, or of the comm
     return
   fi
   local status=0
+  touch "build/$1.collected"
   if [ "$2" = configure_and_build ]; then
     kill -INT -- "-$ahead_pid" 2>/dev/null
     wait "$ahead_pid"
@@ -146,7 +147,6 @@ collect() {  # <step> <command>: the outcome of what began early, or of the comm
     "${@:2}" || status=$?
     return $status
   fi
-  touch "build/$1.collected"
   wait "$ahead_pid" || status=$?
   ahead_of=''
   cat "build/$1.ahead.log"

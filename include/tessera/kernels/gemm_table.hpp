@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -188,16 +189,17 @@ inline constexpr GemmTile kFp64Tiles[] = {
     {64, 128, 128, false},   // waves that 128 x 128 would leave half empty
     {64, 32, 128, false},    // where few tiles are needed
 };
-/// Row `row` of the table for what multiplies.
-constexpr const GemmTile& gemm_tile(Multiplier by, int row) {
+/// The table for what multiplies.
+constexpr std::span<const GemmTile> tile_table(Multiplier by) {
   switch (by) {
-    case Multiplier::Tf32: return kTf32Tiles[row];
-    case Multiplier::Fp32: return kFp32Tiles[row];
-    case Multiplier::Fp64: return kFp64Tiles[row];
+    case Multiplier::Tf32: return kTf32Tiles;
+    case Multiplier::Fp32: return kFp32Tiles;
+    case Multiplier::Fp64: return kFp64Tiles;
     case Multiplier::TensorCores: break;
   }
-  return kGemmTiles[row];
+  return kGemmTiles;
 }
+constexpr const GemmTile& gemm_tile(Multiplier by, int row) { return tile_table(by)[static_cast<std::size_t>(row)]; }
 inline constexpr int kGemmRows = static_cast<int>(std::size(kGemmTiles));
 inline constexpr int kPlainGemmRows = 6;  ///< the rows from here on are pieces made of sub-tiles
 inline constexpr int kFirstGpuGemm = 2;   ///< the rows before are for the CPU

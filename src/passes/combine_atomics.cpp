@@ -194,8 +194,8 @@ class Combination {
   /// (axis 1).
   Value matches(Value part, std::size_t axis) {
     const std::vector<std::int64_t> all = axis == 0 ? std::vector{kSide, kStep} : std::vector{kStep, kSide};
-    return compared(b_, ir::ComparisonPredicate::Equal, broadcast_to(b_, part, all),
-                    broadcast_to(b_, iota_along(b_, kSide, axis, 2), all));
+    const Value counted = broadcast_to(b_, iota_along(b_, kSide, axis, 2), all);
+    return compared(b_, ir::ComparisonPredicate::Equal, broadcast_to(b_, part, all), counted);
   }
   Value rows_matched(Value index) {
     const Value high = b_.create(Op::ShRI, {index, number(kSideBits, index)}, {index.type()},
@@ -236,8 +236,8 @@ class Combination {
     const Value row = iota_along(b_, kSide, 0, 2);
     const Value high = binary(Op::MulI, row, number(kSide, row));
     const auto shape = totals.type().shape();
-    const Value place =
-        binary(Op::AddI, broadcast_to(b_, high, shape), broadcast_to(b_, iota_along(b_, kSide, 1, 2), shape));
+    const Value low = broadcast_to(b_, iota_along(b_, kSide, 1, 2), shape);
+    const Value place = binary(Op::AddI, broadcast_to(b_, high, shape), low);
     Value offset = as_i64(b_, place, Signedness::Unsigned);
     if (u.stride) offset = binary(Op::MulI, offset, splat(b_, u.stride, shape));
     const Value base = splat(b_, u.base, shape);

@@ -14,8 +14,9 @@ class Opaque {
   ir::Value blocks() { return blocks_ ? blocks_ : blocks_ = ask(ir::Op::GetNumTileBlocks); }
   /// Always true: the block's number is below the number of blocks.
   ir::Value truth() {
-    if (!truth_) truth_ = compared(b_, ir::ComparisonPredicate::Less, block(), blocks(), ir::Signedness::Unsigned);
-    return truth_;
+    if (truth_) return truth_;
+    const ir::Value count = blocks(), number = block();  // in this order with every compiler of the library
+    return truth_ = compared(b_, ir::ComparisonPredicate::Less, number, count, ir::Signedness::Unsigned);
   }
   /// A scalar zero.
   ir::Value zero(ir::Elem elem) {

@@ -257,8 +257,8 @@ class Combination {
     const Elem elem = u.number.type().elem();
     const auto constant = constant_int(u.number);
     const Value number = constant ? b_.constant_int(elem, *constant) : reshaped(u.number, {});
-    return binary(Op::MulI, elem == Elem::I64 ? as_i64(b_, counts, Signedness::Signed) : counts,
-                  splat(b_, number, totals.type().shape()));
+    const Value numbers = splat(b_, number, totals.type().shape());
+    return binary(Op::MulI, elem == Elem::I64 ? as_i64(b_, counts, Signedness::Signed) : counts, numbers);
   }
 
   /// Masks the operation to the elements that the products leave out.

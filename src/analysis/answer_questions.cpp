@@ -70,8 +70,8 @@ void Collector::answer(const LaunchQuestion& question, int row) {
   for (const FoundClaim& other : found_)
     if (other.claim.kind == ClaimKind::OfLaunch && other.claim.index == row)
       throw InternalError(concat("the row ", predicates_[static_cast<std::size_t>(row)].name,
-                                 " of the predicates asks two questions about pieces, of which a pass could not say "
-                                 "which holds"));
+                                 " of the predicates asks two questions about pieces; expected at most one, because a "
+                                 "pass looks for the row"));
   FoundClaim f;
   f.claim.kind = ClaimKind::OfLaunch;
   f.claim.question = &questions_->emplace_back(question);

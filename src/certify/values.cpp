@@ -41,7 +41,7 @@ class Deeper {
 }  // namespace
 
 Values::Values(const ir::Function& entry, const analysis::LaunchContract& contract,
-               const analysis::Certificate& certificate, const std::vector<bool>& predicates, Prover::Effort effort)
+               const analysis::Certificate& certificate, const std::vector<bool>& met, Prover::Effort effort)
     : contract_(&contract),
       certificate_(&certificate),
       effort_(effort),
@@ -54,7 +54,7 @@ Values::Values(const ir::Function& entry, const analysis::LaunchContract& contra
   // Multiples first: what is known to divide shapes every quotient that is made from here on.
   for (const bool divides : {true, false}) {
     for (std::size_t i = 0; i < certificate.conditions.size(); ++i)
-      if (predicates[i] && certificate.conditions[i].divides == divides) assume(certificate.conditions[i]);
+      if (met[i] && certificate.conditions[i].divides == divides) assume(certificate.conditions[i]);
     if (divides) count_pieces();
   }
 }

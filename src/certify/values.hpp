@@ -24,14 +24,14 @@ Range integers(int bits);  ///< what a signed reading of so many bits can be
 /// knows more, examines it again.
 class Values {
  public:
-  /// `predicates`: for each condition of the certificate, whether launches meet it.
+  /// `met`: for each condition of the certificate, whether launches meet it.
   Values(const ir::Function& entry, const analysis::LaunchContract& contract, const analysis::Certificate& certificate,
-         const std::vector<bool>& predicates, Prover::Effort effort);
+         const std::vector<bool>& met, Prover::Effort effort);
 
   Prover& prover() { return prover_; }
   /// How many pieces the launch has; bad if the contract says nothing.
   const Poly& pieces() const { return pieces_; }
-  /// The same along each axis; empty if the contract says nothing, or if one number for the blocks does not do.
+  /// How many it has along each axis; empty if the contract says nothing, or if one number for the blocks does not do.
   const std::vector<Poly>& pieces_along() const { return pieces_along_; }
   void open();
   void close();

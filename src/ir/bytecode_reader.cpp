@@ -192,8 +192,8 @@ class FunctionReader {
     return operands;
   }
 
-  /// Without a mask a padding value pads nothing, and text cannot have one. cuTile writes it for gathers without checks
-  /// of bounds, which NVIDIA's verifier takes.
+  /// Without a mask a padding value pads nothing, and text cannot have one. cuTile Python writes it for gathers without
+  /// checks of bounds, and NVIDIA's verifier accepts it.
   static void drop_idle_padding(const OpInfo& info, std::vector<Value>& operands, std::vector<std::uint32_t>& sizes) {
     const auto mask = static_cast<std::size_t>(info.operand_group("mask"));
     const auto padding = static_cast<std::size_t>(info.operand_group("paddingValue"));

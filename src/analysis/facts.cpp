@@ -42,7 +42,7 @@ std::vector<std::string> argument_names(const LaunchContract& contract) {
   return names;
 }
 
-const ir::Function* entry_of(const ir::Module& module) {
+const ir::Function* find_entry(const ir::Module& module) {
   for (const auto& f : module.functions) {
     if (f->entry) return f.get();
   }
@@ -52,7 +52,7 @@ const ir::Function* entry_of(const ir::Module& module) {
 /// The operations of the entry in the order of a walk.
 template <class F>
 void each_operation(const ir::Module& module, F&& f) {
-  if (const ir::Function* entry = entry_of(module)) ir::walk(entry->body(), f);
+  if (const ir::Function* entry = find_entry(module)) ir::walk(entry->body(), f);
 }
 
 constexpr std::array kClaimInfos = {
@@ -75,7 +75,7 @@ Facts Facts::analyze(const ir::Module& module, const LaunchContract& contract,
                      std::span<const LaunchPredicate> predicates) {
   auto impl = std::make_unique<Impl>();
   impl->contract = contract;
-  const ir::Function* entry = entry_of(module);
+  const ir::Function* entry = find_entry(module);
   if (entry == nullptr || entry->body().num_args() != contract.args.size()) return Facts(std::move(impl));
   ExprPool exprs;
   ConditionPool conditions(exprs);

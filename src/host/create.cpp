@@ -1,43 +1,20 @@
 // Creating tensors: allocation, fills, and checked mode's record of what was written.
 #include "tessera/host/create.hpp"
 
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <string_view>
 
 #include "host/convert.hpp"
 #include "host/device_kernels.hpp"
 #include "host/driver_work.hpp"
 #include "host/work.hpp"
-#include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/number_range.hpp"
 #include "tessera/host/kernel.hpp"
 
 namespace tessera {
-
-namespace {
-std::atomic<int> checked{-1};  // a CheckMode; -1: read the environment variable
-
-int current_mode() {
-  int mode = checked.load(std::memory_order_relaxed);
-  if (mode < 0) {
-    const char* word = env(Env::CHECK);
-    const bool strict = word != nullptr && std::string_view(word) == "strict";
-    mode = static_cast<int>(strict ? CheckMode::Strict : env_flag(Env::CHECK, false) ? CheckMode::On : CheckMode::Off);
-    checked.store(mode, std::memory_order_relaxed);
-  }
-  return mode;
-}
-}  // namespace
-
-bool check_mode() { return current_mode() != static_cast<int>(CheckMode::Off); }
-bool strict_check_mode() { return current_mode() == static_cast<int>(CheckMode::Strict); }
-void set_check_mode(CheckMode mode) noexcept { checked.store(static_cast<int>(mode), std::memory_order_relaxed); }
-void set_check_mode(bool on) noexcept { set_check_mode(on ? CheckMode::On : CheckMode::Off); }
 
 namespace detail {
 

@@ -196,7 +196,7 @@ void launch(const Stream& stream, const Job& job, std::span<const Operand> tenso
   for (std::size_t i = 0; i < tensors.size(); ++i)
     key.recording.tensors[i] = tensor_bits(tensors[i].dims, tensors[i].strides);
   const bool wide_grid = pieces > static_cast<std::int64_t>(kMaxGridAxis);
-  key.recording.flags = flag_bits(wide_grid, false, false, false, lang::Accuracy::Precise);
+  key.recording.flags = flag_bits(wide_grid, CheckMode::Off, false, lang::Accuracy::Precise);
   std::vector<std::uint64_t> slots;
   std::vector<std::uint16_t> addresses;
   for (const Operand& t : tensors) {

@@ -174,7 +174,9 @@ void Launch::check_shapes() {
   remember();
 }
 
+/// In checked mode nothing is remembered: each launch is recorded anew.
 bool Launch::recall() {
+  if (mode_ != CheckMode::Off) return false;
   RememberedLaunch* const r = recall_launch(record_, signature_.id, options_, slots());
   if (r == nullptr) return false;
   recording_ = r->recording;
@@ -187,7 +189,7 @@ bool Launch::recall() {
 }
 
 void Launch::remember() {
-  if (slots().size() > RememberedLaunch::kMostSlots) return;
+  if (mode_ != CheckMode::Off || slots().size() > RememberedLaunch::kMostSlots) return;
   RememberedLaunch* const r = remember_launch(record_, signature_.id);
   if (r == nullptr) return;
   r->options = options_;
@@ -280,8 +282,8 @@ void Launch::choose_recording() {
   for (const Param& p : brief()) {
     if (p.is_tensor) key.tensors[tensor++] = tensor_bits(dims(p), strides(p));
   }
-  key.flags = flag_bits(!persistent_ && blocks_ > kMaxGridAxis, check_mode(), strict_check_mode(),
-                        options_.accuracy_given, options_.accuracy, options_.tuning);
+  key.flags = flag_bits(!persistent_ && blocks_ > kMaxGridAxis, mode_, options_.accuracy_given, options_.accuracy,
+                        options_.tuning);
   recording_ = &record_.recording(key, where_);
 }
 
@@ -332,7 +334,9 @@ void Launch::resolve(const Stream& stream) {
 
 void Launch::check_stream_device(const Stream& stream) const {
   for (std::size_t i = 0; i < tensors_; ++i) {
-    check_stream(stream, *room_.accesses[i].storage, signature_.what.c_str(), where_);
+    const runtime::Storage& storage = *room_.accesses[i].storage;
+    if (storage.device() == stream.device()) [[likely]] { continue; }
+    check_stream(stream, storage, signature_.what.c_str(), where_);  // throws
   }
 }
 

@@ -129,8 +129,8 @@ class Launch {
     runtime::Access* accesses;
     std::uint64_t* slots;
   };
-  Launch(KernelState& record, const LaunchOptions& options, SourceLocation where, Room room) noexcept
-      : record_(record), signature_(record.signature()), options_(options), where_(where), room_(room) {
+  Launch(KernelState& record, const LaunchOptions& options, CheckMode mode, SourceLocation where, Room room) noexcept
+      : record_(record), signature_(record.signature()), options_(options), mode_(mode), where_(where), room_(room) {
     if (options_.tuning == 0) options_.tuning = jit::scoped_tuning;
   }
   ~Launch() = default;
@@ -178,6 +178,7 @@ class Launch {
   KernelState& record_;
   const KernelState::Signature& signature_;
   LaunchOptions options_;
+  CheckMode mode_;  ///< when the launch was built
   SourceLocation where_;
   Room room_;
   std::size_t tensors_ = 0;

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "host/launch.hpp"
+#include "host/recorded_kernel.hpp"
 
 namespace tessera::detail {
 
@@ -25,6 +26,7 @@ struct Places {
 
 Launch* Launch::make(KernelRecord& record, const LaunchOptions& options, SourceLocation where) {
   KernelState& state = KernelState::of(record);
+  const CheckMode mode = current_check_mode();
   const KernelState::Signature& s = state.signature();
   const Places at(s);
   auto* const block = static_cast<std::byte*>(OpBase::operator new(at.end));
@@ -34,7 +36,7 @@ Launch* Launch::make(KernelRecord& record, const LaunchOptions& options, SourceL
   std::uninitialized_value_construct_n(accesses, s.address_slots.size());
   std::uninitialized_value_construct_n(operands, s.address_slots.size());
   std::uninitialized_default_construct_n(slots, s.slots);
-  return new (block) Launch(state, options, where, {operands, accesses, slots});
+  return new (block) Launch(state, options, mode, where, {operands, accesses, slots});
 }
 
 void Launch::destroy(Launch* launch) noexcept {

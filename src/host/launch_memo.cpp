@@ -23,7 +23,6 @@ std::atomic<std::uint64_t> counter{0};
 
 /// Trivial, so that access to the thread-local variable needs no initialisation check.
 struct Memory {
-  std::uint64_t thread = 0;  ///< unique; 0: not assigned yet
   std::array<Shelf*, kKernels> shelves{};
 };
 thread_local constinit Memory memory;
@@ -57,7 +56,7 @@ bool same(const LaunchOptions& a, const LaunchOptions& b) noexcept {
 RememberedLaunch* recall_launch(const KernelState& record, std::uint32_t id, const LaunchOptions& options,
                                 std::span<const std::uint64_t> slots) noexcept {
   Shelf* const shelf = memory.shelves[id % kKernels];
-  if (shelf == nullptr || check_mode()) return nullptr;
+  if (shelf == nullptr) return nullptr;
   for (RememberedLaunch& r : shelf->launches) {
     if (r.record == &record && same(r.options, options) && same(r, slots)) return &r;
   }
@@ -65,7 +64,7 @@ RememberedLaunch* recall_launch(const KernelState& record, std::uint32_t id, con
 }
 
 RememberedLaunch* remember_launch(const KernelState& record, std::uint32_t id) noexcept {
-  if (owner.ended || check_mode()) return nullptr;
+  if (owner.ended) return nullptr;
   Shelf*& shelf = memory.shelves[id % kKernels];
   if (shelf == nullptr) shelf = new (std::nothrow) Shelf;
   if (shelf == nullptr) return nullptr;
@@ -78,9 +77,6 @@ RememberedLaunch* remember_launch(const KernelState& record, std::uint32_t id) n
   return &r;
 }
 
-std::uint64_t this_thread() noexcept {
-  if (memory.thread == 0) memory.thread = ++counter;
-  return memory.thread;
-}
+std::uint64_t number_this_thread() noexcept { return thread_number = ++counter; }
 
 }  // namespace tessera::detail

@@ -26,12 +26,15 @@ struct RememberedLaunch {
 };
 
 /// The launch that agrees with this one in everything that its checks, its recording and its grid depend on; null if
-/// this thread remembers none. In checked mode nothing is remembered: each launch is recorded anew.
+/// this thread remembers none.
 RememberedLaunch* recall_launch(const KernelState& record, std::uint32_t id, const LaunchOptions& options,
                                 std::span<const std::uint64_t> slots) noexcept;
 /// An entry for a launch of `record`, which replaces the thread's oldest; `stamp` is new. Null if there is no memory.
 RememberedLaunch* remember_launch(const KernelState& record, std::uint32_t id) noexcept;
+
+inline thread_local constinit std::uint64_t thread_number = 0;  ///< 0: it has none yet
+std::uint64_t number_this_thread() noexcept;
 /// A number of the calling thread that no other thread ever has: an entry may be used by its own thread only.
-std::uint64_t this_thread() noexcept;
+inline std::uint64_t this_thread() noexcept { return thread_number != 0 ? thread_number : number_this_thread(); }
 
 }  // namespace tessera::detail

@@ -29,16 +29,6 @@ bool LayoutRef::contiguous() const noexcept {
 }
 
 Device device_of(const runtime::StorageRef& storage) noexcept { return storage->device(); }
-std::span<std::byte> bytes_of(const runtime::StorageRef& storage) noexcept {
-  return {storage->data(), storage->bytes()};
-}
-std::uint64_t ownership_of(const runtime::StorageRef& storage) noexcept { return storage->ownership(); }
-void change_owner(const runtime::StorageRef& storage) noexcept {
-  if (storage) storage->change_owner();
-}
-void set_shared(const runtime::StorageRef& storage, const std::shared_ptr<char>& owners) noexcept {
-  if (storage) storage->set_shared(owners);
-}
 
 std::byte* LayoutRef::data() const noexcept { return (*storage)->data() + offset * size_of(element); }
 

@@ -1,9 +1,12 @@
 // The table of a kernel's recordings: lock-free to look up (a list that only grows), one thread at a time to extend.
+// Checked mode is one of the things that recordings are specialized by.
 #include "host/recorded_kernel.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "host/launch_errors.hpp"
+#include "tessera/base/env.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/profile.hpp"
 #include "tessera/base/stack.hpp"
@@ -12,11 +15,6 @@
 
 namespace tessera::detail {
 namespace {
-
-constexpr std::uint32_t kWide = 1, kChecked = 2, kAccuracyGiven = 4, kApproximate = 8, kStrict = 16;
-constexpr int kTuningShift = 8;  // above the flags: the number of the tuning record
-static_assert(std::uint64_t{jit::kMostTunings} << kTuningShift <= UINT32_MAX);
-constexpr int kAxisBits = 4;  // 0: no unit axis, else the axis plus one; kMaxRank fits
 
 /// Names the arguments, for the errors of checked mode.
 jit::CompileOptions options_of(const KernelState::Signature& signature, const RecordingKey& key) {
@@ -67,32 +65,22 @@ KernelState::Param brief_of(const lang::ParamInfo& p, int arguments) {
 }
 
 std::atomic<std::uint32_t> kernels{0};
+std::atomic<int> mode{-1};  // a CheckMode; -1: read the environment variable
 
 }  // namespace
+
+CheckMode current_check_mode() {
+  const int known = mode.load(std::memory_order_relaxed);
+  if (known >= 0) return static_cast<CheckMode>(known);
+  const char* word = env(Env::CHECK);
+  const bool strict = word != nullptr && std::string_view(word) == "strict";
+  set_check_mode(strict ? CheckMode::Strict : env_flag(Env::CHECK, false) ? CheckMode::On : CheckMode::Off);
+  return static_cast<CheckMode>(mode.load(std::memory_order_relaxed));
+}
 
 bool RecordingKey::operator==(const RecordingKey& other) const noexcept {
   return flags == other.flags && std::equal(std::begin(tensors), std::end(tensors), other.tensors) &&
          std::equal(constants.begin(), constants.end(), other.constants.begin(), other.constants.end());
-}
-
-std::uint32_t tensor_bits(std::span<const std::int64_t> dims, std::span<const std::int64_t> strides) noexcept {
-  std::uint32_t units = 0;
-  int unit_axis = -1;
-  bool proper = false;  // the unit axis has more than one element
-  for (std::size_t i = dims.size(); i-- > 0;) {
-    if (dims[i] == 1) units |= 1u << i;
-    if (strides[i] != 1 || proper) continue;
-    if (unit_axis < 0 || dims[i] != 1) unit_axis = static_cast<int>(i);
-    proper = dims[i] != 1;
-  }
-  return static_cast<std::uint32_t>(unit_axis + 1) | units << kAxisBits;
-}
-
-std::uint32_t flag_bits(bool wide_grid, bool checked, bool strict, bool accuracy_given, lang::Accuracy accuracy,
-                        jit::TuningId tuning) noexcept {
-  const bool approximate = accuracy_given && accuracy == lang::Accuracy::Approximate;
-  return (wide_grid ? kWide : 0) | (checked ? kChecked : 0) | (strict ? kStrict : 0) |
-         (accuracy_given ? kAccuracyGiven : 0) | (approximate ? kApproximate : 0) | tuning << kTuningShift;
 }
 
 lang::Specialization specialization(const RecordingKey& key, std::span<const lang::ParamInfo> params) {
@@ -187,3 +175,12 @@ void KernelState::check_recorded_alike(const RecordedKernel& first, SourceLocati
 }
 
 }  // namespace tessera::detail
+
+namespace tessera {
+
+bool check_mode() { return detail::current_check_mode() != CheckMode::Off; }
+bool strict_check_mode() { return detail::current_check_mode() == CheckMode::Strict; }
+void set_check_mode(CheckMode mode) noexcept { detail::mode.store(static_cast<int>(mode), std::memory_order_relaxed); }
+void set_check_mode(bool on) noexcept { set_check_mode(on ? CheckMode::On : CheckMode::Off); }
+
+}  // namespace tessera

@@ -1,6 +1,8 @@
 // Use lists, operations, blocks, functions, modules.
 #include "tessera/ir/operation.hpp"
 
+#include <algorithm>
+
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 
@@ -238,6 +240,12 @@ Function::~Function() = default;
 
 Module::Module() = default;
 Module::~Module() = default;
+
+const Function& entry_of(const Module& module) {
+  const auto found = std::ranges::find_if(module.functions, [](const auto& function) { return function->entry; });
+  if (found == module.functions.end()) throw CompileError("the module has no entry: there is nothing to launch");
+  return **found;
+}
 
 Function& Module::add_function(std::string function_name, bool is_entry) {
   functions.push_back(std::make_unique<Function>(std::move(function_name), is_entry));

@@ -483,4 +483,13 @@ bool Storage::is_shared() const noexcept {
   return !shared_.expired();
 }
 
+std::span<std::byte> bytes_of(const StorageRef& storage) noexcept { return {storage->data(), storage->bytes()}; }
+std::uint64_t ownership_of(const StorageRef& storage) noexcept { return storage->ownership(); }
+void change_owner(const StorageRef& storage) noexcept {
+  if (storage) storage->change_owner();
+}
+void set_shared(const StorageRef& storage, const std::shared_ptr<char>& owners) noexcept {
+  if (storage) storage->set_shared(owners);
+}
+
 }  // namespace tessera::runtime

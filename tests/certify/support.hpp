@@ -6,8 +6,6 @@
 
 namespace tessera::test {
 
-inline const ir::Function& entry_of(const ir::Module& module) { return *module.functions.front(); }
-
 inline certify::Verdict judge(const ir::Module& module, const analysis::Facts& facts, std::uint64_t held) {
   return certify::check(entry_of(module), facts.contract(), facts.certificate(), facts.claims(), held);
 }

@@ -8,7 +8,7 @@
 #include "fuzz/fuzz.hpp"
 #include "jit/code/sha256.hpp"
 #include "jit/store/cache_file.hpp"
-#include "jit/store/code_note.hpp"
+#include "jit/store/code_stores.hpp"
 #include "tessera/analysis/facts.hpp"
 #include "tessera/jit/bundle.hpp"
 #include "tessera/jit/disk_cache.hpp"

@@ -65,15 +65,19 @@ foreach(file IN ITEMS
         analysis/launch_program analysis/launch_program_bytes analysis/facts
         codegen/tileiras/messages codegen/tileiras/find codegen/tileiras/files
         host/array_text host/borrow host/call_text host/collecting host/convert host/create host/dlpack host/layout host/npy
-        host/npy_format host/op host/op_memory host/operand host/transfer
+        host/npy_format host/op host/operand host/transfer
         ir/bytecode_reader ir/bytecode_sections ir/bytecode_tables ir/bytecode_values ir/bytecode_versions
         ir/bytecode_writer ir/formats ir/op_info ir/parse_operations ir/parse_regions ir/parser ir/printer ir/text_attributes
         ir/text_cursor ir/text_types ir/text_values ir/types ir/value_names ir/verifier ir/verify_control ir/verify_math
         ir/verify_memory ir/verify_shape ir/verify_types
-        jit/bundle jit/cache_file jit/code_note jit/collect jit/cubin_resources jit/disk_cache jit/hint_space jit/pipeline
-        jit/sha256 jit/tuning_file jit/tuning_journal jit/tuning_record
+        jit/ahead/collect jit/code/cubin_resources jit/code/sha256 jit/compile/pipeline jit/store/bundle jit/store/cache_file
+        jit/store/code_stores jit/store/disk_cache jit/tuning/hint_space jit/tuning/tuning_file jit/tuning/tuning_journal
+        jit/tuning/tuning_record
         passes/tuning_text
         runtime/device runtime/foreign_memory runtime/lease runtime/storage)
+  if(NOT EXISTS ${PROJECT_SOURCE_DIR}/src/${file}.cpp)
+    message(FATAL_ERROR "tests/fuzz/suite.cmake names src/${file}.cpp, which is not there: it would not be fuzzed by its coverage")
+  endif()
   list(APPEND fuzzed ${PROJECT_SOURCE_DIR}/src/${file}.cpp)
 endforeach()
 # (A header that is precompiled without this option cannot be used with it.)

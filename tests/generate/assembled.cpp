@@ -81,7 +81,7 @@ lang::Specialization specialization_of(const Program& p) {
   detail::RecordingKey key;
   for (std::size_t t = 0; t < launch.tensors.size(); ++t)
     key.tensors[t] = detail::tensor_bits(launch.tensors[t].dims, launch.tensors[t].strides);
-  key.flags = detail::flag_bits(false, false, false, true, lang::Accuracy::Precise);
+  key.flags = detail::flag_bits(false, CheckMode::Off, true, lang::Accuracy::Precise);
   return detail::specialization(key, param_infos(p));
 }
 

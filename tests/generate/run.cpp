@@ -310,7 +310,7 @@ struct Runner::Impl {
     for (std::size_t t = 0; t < launch->tensors.size(); ++t) {
       key.tensors[t] = detail::tensor_bits(launch->tensors[t].dims, launch->tensors[t].strides);
     }
-    key.flags = detail::flag_bits(wide, false, false, true, lang::Accuracy::Precise);
+    key.flags = detail::flag_bits(wide, CheckMode::Off, true, lang::Accuracy::Precise);
     key.constants = constants;
     for (Recorded& r : recorded) {
       if (r.key == key) return r;

@@ -19,7 +19,7 @@ namespace tessera {
 namespace THIS_FILE {
 
 // Under the address sanitizer no memory of operations is reused, so that it sees every use after the end
-// (op_memory.cpp).
+// (op.cpp).
 constexpr bool kOperationsReused = TESSERA_ASAN == 0;
 
 template <int B>

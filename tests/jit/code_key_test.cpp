@@ -54,10 +54,26 @@ TEST(CodeKey, TheTextOfACheckIsPartOfTheIdentity) {
 }
 
 TEST(CodeKey, AnAttemptWithMoreTimeIsAnotherOne) {
-  const CacheKey cubin = identity_of(kSome, {});
-  EXPECT_NE(attempt_name(cubin, 20), attempt_name(cubin, 0));
-  EXPECT_EQ(attempt_name(cubin, 20), attempt_name(cubin, 20));
-  EXPECT_NE(slow_name(cubin), cubin);
+  const auto names = [](double seconds) { return cubin_names(kSome, "sm_90", {}, 3, seconds); };
+  EXPECT_NE(names(20).attempt, names(0).attempt);
+  EXPECT_EQ(names(20).attempt, names(20).attempt);
+  EXPECT_EQ(names(20).cubin, names(0).cubin) << "the cubin does not depend on how long it took";
+  EXPECT_EQ(names(20).slow, names(0).slow);
+  EXPECT_EQ((std::set<CacheKey>{names(20).cubin, names(20).slow, names(20).attempt}).size(), 3U);
+}
+
+TEST(CodeKey, AllThatACubinDependsOnIsPartOfItsName) {
+  tileiras::Assembler newer, another;
+  newer.minor = 6;
+  another.identity = "other bytes";
+  std::set<CacheKey> cubins;
+  const auto add = [&](const CubinNames& names) { return cubins.insert(names.cubin).second; };
+  EXPECT_TRUE(add(cubin_names(kSome, "sm_90", {}, 3, 20)));
+  EXPECT_TRUE(add(cubin_names(kOther, "sm_90", {}, 3, 20)));
+  EXPECT_TRUE(add(cubin_names(kSome, "sm_100", {}, 3, 20)));
+  EXPECT_TRUE(add(cubin_names(kSome, "sm_90", newer, 3, 20)));
+  EXPECT_TRUE(add(cubin_names(kSome, "sm_90", another, 3, 20)));
+  EXPECT_TRUE(add(cubin_names(kSome, "sm_90", {}, 0, 20)));
 }
 
 }  // namespace

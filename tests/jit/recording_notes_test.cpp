@@ -1,5 +1,5 @@
 // Cached facts about recordings: found by the same recording, build, target, hints and assembler, and by nothing else.
-#include "jit/store/recording_notes.hpp"
+#include "jit/store/code_stores.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,7 @@
 #include <set>
 
 #include "jit/rig.hpp"
-#include "jit/store/build_id.hpp"
-#include "jit/store/recording_key.hpp"
+#include "jit/store/code_key.hpp"
 #include "tessera/jit/build.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/jit/forms.hpp"
@@ -122,14 +121,6 @@ TEST(RecordingKey, IsOfAnyModuleEvenOneThatDoesNotVerify) {
   EXPECT_NE(recording_key(*module, contract_of()), recording_key(*module_of(), contract_of()));
 }
 
-TEST(BuildId, IsAHashThatTheProgramContains) {
-  const auto id = build_id();
-  ASSERT_GE(id.size(), 16u) << "linked without --build-id";
-  std::string program(std::filesystem::file_size("/proc/self/exe"), '\0');
-  ASSERT_TRUE(std::ifstream("/proc/self/exe", std::ios::binary).read(program.data(), std::ssize(program)));
-  EXPECT_NE(program.find(std::string(reinterpret_cast<const char*>(id.data()), id.size())), std::string::npos);
-}
-
 /// A cache and an assembler of its own per test; the assembler only reports its version.
 class RecordingNotesTest : public testing::Test {
  protected:
@@ -183,11 +174,12 @@ class RecordingNotesTest : public testing::Test {
   }
   static bool has_code(const RecordingNotes& n, std::uint64_t held = 5, const passes::Target& target = gpu(),
                        const std::string& hints = "") {
-    return n.code(held, target, hints).has_value();
+    const auto place = n.place(held, target, hints);
+    return place && n.code(*place).has_value();
   }
   void keep_all() const {
     notes().keep(conditions());
-    notes().keep(5, gpu(), "", shape(), cubin_name());
+    notes().keep(*notes().place(5, gpu(), ""), shape(), cubin_name());
     ASSERT_TRUE(DiskCache::of_user()->store(cubin_name(), cubin()));
   }
   std::vector<fs::path> files() const {
@@ -207,7 +199,7 @@ TEST_F(RecordingNotesTest, WhatIsKeptIsFound) {
   keep_all();
   ASSERT_TRUE(notes().predicates().has_value());
   EXPECT_EQ(notes().predicates()->bytes(), conditions().bytes());
-  const auto known = notes().code(5, gpu(), "");
+  const auto known = notes().code(*notes().place(5, gpu(), ""));
   ASSERT_TRUE(known.has_value());
   EXPECT_EQ(known->code.cubin, cubin().cubin);
   EXPECT_EQ(known->code.warnings, "it said something");
@@ -297,7 +289,7 @@ TEST_F(RecordingNotesTest, ANoteThatCannotBeIsNotRead) {
   const auto kept = [&](const std::function<void(CodeShape&)>& change) {
     CodeShape s = shape();
     change(s);
-    notes().keep(5, gpu(), "", s, cubin_name());
+    notes().keep(*notes().place(5, gpu(), ""), s, cubin_name());
     return has_code(notes());
   };
   EXPECT_TRUE(kept([](CodeShape&) {}));

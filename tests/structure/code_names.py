@@ -1,4 +1,4 @@
-"""Names of compiled code are made in two files: SHA-256 of what a launch compiles is computed nowhere else in the jit.
+"""Names of compiled code are made in one file: SHA-256 of what a launch compiles is computed nowhere else in the jit.
 
     code_names.py             check the project
     code_names.py --selftest  check that what is wrong is found
@@ -8,7 +8,7 @@ import sys
 
 import tree
 
-NAMES = {"code_key.cpp", "recording_key.cpp"}
+NAMES = {"code_key.cpp"}
 # Checksums of files, and names of tuning records: not of what a launch compiles.
 OTHERS = {"cache_file.cpp", "bundle.cpp", "tuning_record.cpp", "tuning_journal.cpp", "tuning_use.cpp"}
 HASH = re.compile(r"\bSha256\b|\bsha256\(")

@@ -45,15 +45,12 @@ LayoutRef ref(const Layout<R>& l, ElementType element) {
   return {&l.storage, l.offset, l.dims, l.strides, element};
 }
 
-/// What templates ask of a storage, which is not empty.
+/// That of a storage, which is not empty.
 Device device_of(const runtime::StorageRef& storage) noexcept;
-std::span<std::byte> bytes_of(const runtime::StorageRef& storage) noexcept;
-std::uint64_t ownership_of(const runtime::StorageRef& storage) noexcept;
-/// Makes a new handle the owner: lends made before become invalid. Nothing for an empty one.
-void change_owner(const runtime::StorageRef& storage) noexcept;
-/// `owners` counts the handles of a tensor that is shared; a replay that would write it asks (src/host/graph.cpp).
-/// Nothing for an empty storage.
-void set_shared(const runtime::StorageRef& storage, const std::shared_ptr<char>& owners) noexcept;
+using runtime::bytes_of;
+using runtime::change_owner;
+using runtime::ownership_of;
+using runtime::set_shared;
 
 /// Row-major strides.
 void set_contiguous(std::span<const std::int64_t> dims, std::span<std::int64_t> strides) noexcept;

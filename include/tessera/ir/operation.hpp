@@ -214,6 +214,9 @@ struct Module {
   Function& add_function(std::string name, bool entry = true);
 };
 
+/// The module's only entry; throws CompileError if it has none.
+const Function& entry_of(const Module& module);
+
 /// Deep copy.
 std::unique_ptr<Module> clone(const Module&);
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "tessera/abi/kernel_abi.hpp"
 #include "tessera/jit/code_report.hpp"
@@ -15,6 +16,7 @@ struct Code {
   calling::KernelAbi abi;
   std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
   Form form = Form::Chosen;                ///< a fallback one if the assembler rejected what was chosen
+  std::optional<CacheKey> cubin = {};      ///< its name in the disk cache, where it has one
   std::uint64_t predicates = 0;            ///< the obligations that it was made for; launches may fulfil more
 };
 

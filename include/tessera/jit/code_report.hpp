@@ -1,11 +1,16 @@
 // A report about a kernel's compiled code, for the tuner and tools.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
 namespace tessera::jit {
+
+/// Names code: a SHA-256 over everything that it depends on.
+using CacheKey = std::array<std::byte, 32>;
 
 /// What a kernel is compiled as; forms.cpp has the table, which says what each is for. Where several serve equally, the
 /// first is taken.
@@ -51,8 +56,14 @@ struct CubinResources {
 };
 /// Of the last entry of a cubin; what is not there is 0. Safe on any bytes.
 CubinResources resources_of(std::span<const std::byte> cubin);
-/// True if the block's registers cannot be enough for those that ask for more: they would wait forever.
-bool waits_for_registers(const CubinResources& resources) noexcept;
+/// True if the block's registers cannot be enough for those that ask for more: they would wait forever. The roles of a
+/// block's warps have equally many threads. One of them asks for registers; the others release some, each at least
+/// once, and each has at least one group of 128 threads.
+inline bool waits_for_registers(const CubinResources& r) noexcept {
+  if (r.asked_registers == 0 || r.threads == 0) return false;
+  const unsigned roles = std::min(1 + r.releases, std::max(r.threads / 128, 1u));
+  return r.asked_registers + (roles - 1) * r.kept_registers > roles * r.registers;
+}
 
 /// Messages of the assembler about the code.
 struct CodeNotes {

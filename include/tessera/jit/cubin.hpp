@@ -1,7 +1,6 @@
 // From a module after all passes to a cubin: from the disk cache, else by NVIDIA's assembler. Needs no GPU.
 #pragma once
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,17 +9,21 @@
 #include "tessera/jit/assembler.hpp"
 #include "tessera/jit/code_report.hpp"
 #include "tessera/jit/disk_cache.hpp"
+#include "tessera/jit/forms.hpp"
 
 namespace tessera::jit {
 
 enum class CubinOrigin : std::uint8_t { Assembled, DiskCache };
 
 /// What the assembler reported: resources and warnings.
-CodeNotes notes_of(const CachedCubin& code);
+inline CodeNotes notes_of(const CachedCubin& code) {
+  return {resources_of(code.cubin), code.warnings, code.register_pressure};
+}
 
 struct Cubin {
   CachedCubin code;
   CubinOrigin origin = CubinOrigin::Assembled;
+  CacheKey name{};  ///< in the disk cache
 };
 
 /// Seconds of processor time after which another form of a kernel is tried (forms.hpp).
@@ -32,7 +35,7 @@ struct Effort {
   double processor_seconds = 0;  ///< limit of processor time; 0: TESSERA_TILEIRAS_SECONDS alone is one
 };
 /// That of a kernel in one of its forms. `patient`: without the limit of kFormSeconds.
-Effort effort_of(Form form, bool patient);
+inline Effort effort_of(Form form, bool patient) { return {opt_level_of(form), patient ? 0 : kFormSeconds}; }
 
 /// The cubin of `module` (no `assert` left: passes::lower_checks) for `gpu` ("sm_90"). `label` names the kernel in
 /// errors and in the cache. Throws CompileError, with the user's source line where the assembler names one: no
@@ -46,10 +49,6 @@ Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::st
 /// The same from bytecode in its final form (TESSERA_COLLECT writes such).
 Cubin make_cubin(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label,
                  const Effort& effort = {});
-
-/// The disk cache's name for the cubin of this bytecode (as make_cubin is given it) from the assembler that make_cubin
-/// would use; empty if there is none.
-std::optional<CacheKey> cubin_key(std::span<const std::byte> bytecode, const std::string& gpu, int opt_level = 3);
 
 /// The bytecode that an assembler of at most version `newest` is given: claims that it does not know are left out.
 /// Throws CompileError, with the user's line, if the module needs more than that.

@@ -1,6 +1,5 @@
 // Compiled kernels on disk, shared by all processes of a user. docs/jit.md describes the files.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,10 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace tessera::jit {
+#include "tessera/jit/code_report.hpp"
 
-/// Names an entry: a SHA-256 over everything that the code depends on.
-using CacheKey = std::array<std::byte, 32>;
+namespace tessera::jit {
 
 /// Compiled code, as it is kept.
 struct CachedCubin {

@@ -74,8 +74,11 @@ std::optional<Form> form_of_blocks(int blocks) noexcept;
 std::string reason_of_spills(const CodeNotes& notes);
 std::string reason_of_blocks(const Asked& asked, int blocks);
 inline constexpr unsigned kNeverEnds = static_cast<unsigned>(-1);
+[[noreturn]] void throw_never_ends(const CodeNotes& notes);
 /// Throws tileiras::Rejection for code that never ends.
-void check_ends(const CodeNotes& notes);
+inline void check_ends(const CodeNotes& notes) {
+  if (waits_for_registers(notes.resources)) throw_never_ends(notes);
+}
 
 /// A kernel in the form that was taken. P: the prepared module; M: the compiled code.
 template <class P, class M>

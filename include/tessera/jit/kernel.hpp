@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "tessera/analysis/facts.hpp"
 #include "tessera/analysis/launch_contract.hpp"
 #include "tessera/ir/operation.hpp"
 #include "tessera/jit/code.hpp"
@@ -53,10 +54,14 @@ class Kernel {
   CodeReport report(const passes::Target& gpu, std::span<const std::uint64_t> slots) const;
 
   /// Which obligations hold for these slots, one bit each.
-  std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept;
+  std::uint64_t evaluate(std::span<const std::uint64_t> slots) const noexcept {
+    return predicates_ != nullptr ? predicates_->evaluate(slots) : 0;
+  }
   /// The bits of a slot that code() depends on (analysis::Facts::slot_mask): a cached result of code() is valid for
   /// launches in which they are equal.
-  std::uint64_t slot_mask(std::size_t slot) const noexcept;
+  std::uint64_t slot_mask(std::size_t slot) const noexcept {
+    return predicates_ != nullptr ? predicates_->slot_mask(slot) : 0;
+  }
   const ir::Module& module() const noexcept { return *module_; }
 
  private:
@@ -81,7 +86,8 @@ class Kernel {
   CodeReport describe(const Prepared& prepared, std::uint64_t predicates, const Device* device) const;
 
   std::unique_ptr<const ir::Module> module_;
-  std::unique_ptr<Analysis> analysis_;  ///< null in checked mode
+  std::unique_ptr<Analysis> analysis_;                      ///< null in checked mode
+  const analysis::LaunchPredicates* predicates_ = nullptr;  ///< of analysis_
   CompileOptions options_;
   std::atomic<const Specialization*> specializations_{nullptr};  ///< a list that only grows
   std::atomic<const Specialization*> last_{nullptr};             ///< what the last launch used

@@ -4,8 +4,10 @@
 // A lease is the right of an operation on the host to use a storage. Many readers or one writer; taken when an
 // operation is built, held until it has been enqueued. The error of a conflict names both operations.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "tessera/base/source_location.hpp"
 
@@ -40,8 +42,14 @@ struct Access {
   LeaseLink* lease = nullptr;
 };
 
-class Storage;
-using StorageRef = std::shared_ptr<Storage>;
+// What the host's templates ask of a storage without its class. All but the first two accept an empty reference.
+
+std::span<std::byte> bytes_of(const StorageRef& storage) noexcept;
+std::uint64_t ownership_of(const StorageRef& storage) noexcept;
+/// Makes a new handle the owner: lends made before become invalid.
+void change_owner(const StorageRef& storage) noexcept;
+/// `owners` counts the handles of a tensor that is shared; a replay that would write it asks (src/host/graph.cpp).
+void set_shared(const StorageRef& storage, const std::shared_ptr<char>& owners) noexcept;
 
 /// The holder of a lease, for error messages. The strings are static or interned: they outlive the lease.
 struct Holder {

@@ -2,6 +2,9 @@
 #include <glob.h>
 
 #include <cstdlib>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 
 #include "codegen/tileiras/files.hpp"
 #include "codegen/tileiras/probe.hpp"
@@ -133,6 +136,21 @@ Assembler find_assembler(const std::string& gpu) {
   std::string why;
   if (auto found = locate_assembler(gpu, &why)) return *found;
   throw CompileError(why);
+}
+
+std::optional<Assembler> assembler_for(const std::string& gpu, std::string* why) {
+  static std::mutex mutex;
+  static auto* known = new std::unordered_map<std::string, Assembler>;
+  std::string key = gpu;
+  for (const Env knob : {Env::TILEIRAS, Env::CACHE_DIR}) {
+    const char* value = env(knob);
+    key += concat("\n", value ? value : "");
+  }
+  const std::lock_guard lock(mutex);
+  if (const auto it = known->find(key); it != known->end()) return it->second;
+  auto found = locate_assembler(gpu, why);
+  if (found) known->emplace(std::move(key), *found);
+  return found;
 }
 
 }  // namespace tessera::tileiras

@@ -71,14 +71,6 @@ void count_instructions(std::span<const std::byte> code, CubinResources& out) {
 
 }  // namespace
 
-/// The roles of a block's warps have equally many threads. One of them asks for registers; the others release some,
-/// each at least once, and each has at least one group of 128 threads.
-bool waits_for_registers(const CubinResources& r) noexcept {
-  if (r.asked_registers == 0 || r.threads == 0) return false;
-  const unsigned roles = std::min(1 + r.releases, std::max(r.threads / 128, 1u));
-  return r.asked_registers + (roles - 1) * r.kept_registers > roles * r.registers;
-}
-
 CubinResources resources_of(std::span<const std::byte> cubin) {
   CubinResources r;
   const std::uint64_t table = number(cubin, 40, 8), size = number(cubin, 58, 2), count = number(cubin, 60, 2);

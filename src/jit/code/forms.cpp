@@ -271,9 +271,8 @@ std::string reason_of_blocks(const Asked& asked, int blocks) {
                 " on an SM, not ", asked.occupancy);
 }
 
-void check_ends(const CodeNotes& notes) {
+void throw_never_ends(const CodeNotes& notes) {
   const CubinResources& r = notes.resources;
-  if (!waits_for_registers(r)) return;
   throw tileiras::Rejection(
       concat("the assembler's code would wait forever: a block of ", r.threads, " threads has ", r.registers,
              " registers a thread, and some of its warps wait until they have ", r.asked_registers,

@@ -45,12 +45,6 @@ CachedCubin assemble(std::span<const std::byte> bytecode, const std::string& gpu
   }
 }
 
-tileiras::Assembler assembler_or_throw(const std::string& gpu, const std::string& label) {
-  std::string why;
-  if (auto found = assembler_for(gpu, &why)) return *found;
-  throw CompileError(concat("kernel ", label, " cannot be compiled for ", gpu, ": ", why));
-}
-
 std::vector<std::byte> bytecode_for(const ir::Module& module, ir::BytecodeVersion newest) {
   if (ir::required_version(module) <= newest) return ir::write_bytecode(module, {newest, true});
   const std::unique_ptr<ir::Module> copy = ir::clone(module);

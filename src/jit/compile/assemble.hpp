@@ -10,9 +10,6 @@
 
 namespace tessera::jit {
 
-/// The assembler for `gpu`. Throws CompileError that names the kernel and says what was looked for.
-tileiras::Assembler assembler_or_throw(const std::string& gpu, const std::string& label);
-
 /// The cubin of bytecode that this assembler reads. Errors as make_cubin(), each with the kernel's name.
 CachedCubin assemble(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label,
                      const tileiras::Assembler& assembler, const Effort& effort);

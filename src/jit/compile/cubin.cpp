@@ -16,7 +16,7 @@ namespace {
 /// Notes in the disk cache: the assembler needs more than so many microseconds for what `cubin` names.
 class SlowNote {
  public:
-  explicit SlowNote(const CacheKey& cubin) : key_(slow_name(cubin)) {}
+  explicit SlowNote(const CacheKey& name) : key_(name) {}
   void keep(const DiskCache& cache, double seconds) const {
     BytesOut out;
     out.number(microseconds(seconds));
@@ -41,18 +41,19 @@ class SlowNote {
 
 /// From the disk cache, or by `compile()`; concurrent calls for the same key share one attempt.
 template <class F>
-Cubin cached(const CacheKey& key, const Effort& effort, const std::string& label, F&& compile) {
+Cubin cached(const CubinNames& names, const Effort& effort, const std::string& label, F&& compile) {
   const std::optional<DiskCache> cache = DiskCache::of_user();
-  const SlowNote slow(key);
+  const SlowNote slow(names.slow);
+  const CacheKey& key = names.cubin;
   const auto make = [&] {
     if (cache) {
       if (auto found = cache->find(key)) {
-        return std::make_shared<const Cubin>(Cubin{std::move(*found), CubinOrigin::DiskCache});
+        return std::make_shared<const Cubin>(Cubin{std::move(*found), CubinOrigin::DiskCache, key});
       }
       if (effort.processor_seconds > 0) slow.check(*cache, effort.processor_seconds, label);
     }
     try {
-      auto made = std::make_shared<const Cubin>(Cubin{compile(), CubinOrigin::Assembled});
+      auto made = std::make_shared<const Cubin>(Cubin{compile(), CubinOrigin::Assembled, key});
       if (cache) cache->store(key, made->code);
       return made;
     } catch (const tileiras::TooSlow& error) {
@@ -62,38 +63,33 @@ Cubin cached(const CacheKey& key, const Effort& effort, const std::string& label
   };
   // The result is kept on disk and by the caller that loads it. Who has more time does not wait for who has less.
   static auto* const in_flight = new SingleFlight<Cubin>(Keep::No);
-  return *in_flight->get(attempt_name(key, effort.processor_seconds), make);
+  return *in_flight->get(names.attempt, make);
+}
+
+tileiras::Assembler assembler_or_throw(const std::string& gpu, const std::string& label) {
+  std::string why;
+  if (auto found = assembler_for(gpu, &why)) return *found;
+  throw CompileError(concat("kernel ", label, " cannot be compiled for ", gpu, ": ", why));
 }
 
 }  // namespace
-
-CodeNotes notes_of(const CachedCubin& code) {
-  return {resources_of(code.cubin), code.warnings, code.register_pressure};
-}
-
-Effort effort_of(Form form, bool patient) { return {opt_level_of(form), patient ? 0 : kFormSeconds}; }
 
 Cubin make_cubin(const ir::Module& module, const std::string& gpu, const std::string& label,
                  std::span<const std::byte> bytecode, const Effort& effort) {
   const tileiras::Assembler assembler = assembler_or_throw(gpu, label);
   std::vector<std::byte> written;
   if (bytecode.empty()) bytecode = written = ir::write_bytecode(module);
-  return cached(cubin_name(bytecode, gpu, assembler, effort.opt_level), effort, label, [&] {
+  return cached(cubin_names(bytecode, gpu, assembler, effort.opt_level, effort.processor_seconds), effort, label, [&] {
     const ir::BytecodeVersion newest = assembler.newest_bytecode;
     return newest == ir::BytecodeVersion{} ? assemble(bytecode, gpu, label, assembler, effort)
                                            : assemble(bytecode_for(module, newest), gpu, label, assembler, effort);
   });
 }
 
-std::optional<CacheKey> cubin_key(std::span<const std::byte> bytecode, const std::string& gpu, int opt_level) {
-  const auto assembler = assembler_for(gpu);
-  return assembler ? std::optional(cubin_name(bytecode, gpu, *assembler, opt_level)) : std::nullopt;
-}
-
 Cubin make_cubin(std::span<const std::byte> bytecode, const std::string& gpu, const std::string& label,
                  const Effort& effort) {
   const tileiras::Assembler assembler = assembler_or_throw(gpu, label);
-  return cached(cubin_name(bytecode, gpu, assembler, effort.opt_level), effort, label,
+  return cached(cubin_names(bytecode, gpu, assembler, effort.opt_level, effort.processor_seconds), effort, label,
                 [&] { return assemble(bytecode, gpu, label, assembler, effort); });
 }
 

@@ -51,8 +51,8 @@ Prepared finish(std::unique_ptr<ir::Module> module, const passes::Target& target
   asked.early_reads = asked.early_reads && !work.checked;
   if (target.is_gpu()) p.scans = scans_across(entry_of(*p.module));
   if (optimize) {
-    const std::unique_ptr<passes::PassObserver> dump =
-        dump_after_passes(*p.module, target, asked, form, work.predicates, label);
+    const auto dump =
+        env(Env::DUMP) != nullptr ? dump_after_passes(*p.module, target, asked, form, work.predicates, label) : nullptr;
     work.lower = true;
     work.observer = dump.get();
     passes::Passed made = passes::run_passes(*p.module, target, &asked, work);
@@ -101,13 +101,6 @@ Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::ui
 std::string hints_text(const passes::Tuning* tuning) {
   if (const char* experiment = env(Env::TUNING)) return passes::text_of(passes::parse_tuning(experiment));
   return tuning ? passes::text_of(*tuning) : std::string();
-}
-
-const ir::Function& entry_of(const ir::Module& module) {
-  for (const auto& function : module.functions) {
-    if (function->entry) return *function;
-  }
-  throw CompileError("the module has no entry: there is nothing to launch");
 }
 
 }  // namespace tessera::jit

@@ -58,7 +58,4 @@ Prepared prepare(const ir::Module& module, const analysis::Facts& facts, std::ui
 Prepared prepare(const ir::Module& module, const passes::Target& target, const CompileOptions& options,
                  Form form = Form::Chosen);
 
-/// The module's only entry; throws CompileError if it has none.
-const ir::Function& entry_of(const ir::Module& module);
-
 }  // namespace tessera::jit

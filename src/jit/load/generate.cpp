@@ -7,9 +7,10 @@
 
 #include "jit/code/single_flight.hpp"
 #include "jit/load/cpu_work.hpp"
-#include "jit/load/cuda_work.hpp"
 #include "jit/store/code_key.hpp"
+#include "tessera/base/env.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/jit/bundle.hpp"
 #include "tessera/jit/cubin.hpp"
 #include "tessera/machine/machine.hpp"
 #include "tessera/runtime/cuda.hpp"
@@ -17,28 +18,44 @@
 namespace tessera::jit {
 namespace {
 
+/// Default devices are GPUs where this says yes.
+bool can_compile_for(const runtime::cuda::DeviceInfo& gpu, std::string* why) {
+  const std::string name = machine::gpu_name(gpu.sm());
+  try {
+    return bundles_serve(name) || assembler_for(name, why).has_value();
+  } catch (const Error& error) {
+    if (why) *why = error.message();
+    return false;
+  }
+}
+[[maybe_unused]] const bool probe_is_set = (runtime::cuda::set_compiler_probe(&can_compile_for), true);
+
 struct Generated {
   std::shared_ptr<const runtime::Launchable> work;
-  std::shared_ptr<const CodeNotes> notes;  ///< null on the CPU
+  std::shared_ptr<const CodeNotes> notes = nullptr;  ///< null on the CPU
+  std::optional<CacheKey> cubin = {};                ///< its name in the disk cache
 };
 
-Generated loaded(const CodeShape& shape, const CachedCubin& code, Device device, const CompileOptions& options) {
-  CodeNotes notes;
-  auto work = make_cuda_work(shape, code, device, options, notes);
-  return {std::move(work), std::make_shared<const CodeNotes>(std::move(notes))};
+/// The driver loads an image: the cubin and its ABI.
+Generated loaded(const CodeShape& shape, const CachedCubin& code, const std::optional<CacheKey>& name, Device device,
+                 const CompileOptions& options) {
+  runtime::cuda::KernelImage image;
+  image.cubin = code.cubin;
+  image.label = "kernel " + options.label;
+  image.abi = shape.abi;
+  image.raw_writes = options.raw_writes;
+  return {runtime::cuda::load_kernel(device, image), std::make_shared<const CodeNotes>(notes_of(code)), name};
 }
 
 Generated work_for(const Prepared& prepared, const CodeShape& shape, Device device, const CompileOptions& options) {
   switch (device.kind()) {
     case DeviceKind::Cpu:
-    case DeviceKind::Fake: return {make_cpu_work(cpu::Program::compile(*prepared.module), options), nullptr};
+    case DeviceKind::Fake: return {make_cpu_work(cpu::Program::compile(*prepared.module), options)};
     case DeviceKind::Cuda: {
       const std::string gpu = machine::gpu_name(prepared.target.sm);
-      return loaded(shape,
-                    make_cubin(*prepared.module, gpu, options.label, prepared.bytecode,
-                               effort_of(prepared.form, prepared.patient))
-                        .code,
-                    device, options);
+      const Cubin made = make_cubin(*prepared.module, gpu, options.label, prepared.bytecode,
+                                    effort_of(prepared.form, prepared.patient));
+      return loaded(shape, made.code, made.name, device, options);
     }
   }
   throw InternalError("a device of an unknown kind");
@@ -59,14 +76,12 @@ Code in_memory(const CodeShape& shape, const passes::Target& target, Device devi
       if (!patient || !error.by_processor()) throw;
     }
   }
-  Code ready{made->work, shape.abi, made->notes, shape.form};
+  Code ready{made->work, shape.abi, made->notes, shape.form, made->cubin};
   if (made->notes) ready.abi.persistent_blocks = filling_blocks(shape, made->notes->resources, target);
   return ready;
 }
 
 }  // namespace
-
-CodeNotes notes_of_code(const Code& code) { return code.notes ? *code.notes : CodeNotes{}; }
 
 /// With an occupancy, the grid of a persistent kernel is counted by it (KernelAbi::persistent_blocks); without one,
 /// blocks that do not fit wait.
@@ -96,14 +111,14 @@ passes::Target target_of(Device device) {
 Code generate(const Prepared& prepared, Device device, const CompileOptions& options) {
   const CodeShape shape = shape_of(prepared);
   return in_memory(shape, prepared.target, device, options, prepared.patient, [&] {
-    dump(*prepared.module, options.label);
+    if (env(Env::DUMP) != nullptr) dump(*prepared.module, options.label);
     return work_for(prepared, shape, device, options);
   });
 }
 
-Code generate(const CodeShape& shape, const CachedCubin& code, const passes::Target& target, Device device,
-              const CompileOptions& options) {
-  return in_memory(shape, target, device, options, false, [&] { return loaded(shape, code, device, options); });
+Code generate(const StoredCode& stored, const passes::Target& target, Device device, const CompileOptions& options) {
+  return in_memory(stored.shape, target, device, options, false,
+                   [&] { return loaded(stored.shape, stored.cubin, stored.name, device, options); });
 }
 
 }  // namespace tessera::jit

@@ -53,6 +53,7 @@ Kernel::Kernel(std::unique_ptr<const ir::Module> module, const LaunchContract& c
     return;
   }
   analysis_.reset(new Analysis{*module_, contract, {}});
+  predicates_ = &analysis_->stores.predicates();
 }
 
 Kernel::~Kernel() {
@@ -63,17 +64,9 @@ Kernel::~Kernel() {
   }
 }
 
-std::uint64_t Kernel::evaluate(std::span<const std::uint64_t> slots) const noexcept {
-  return analysis_ ? analysis_->stores.predicates().evaluate(slots) : 0;
-}
-
-std::uint64_t Kernel::slot_mask(std::size_t slot) const noexcept {
-  return analysis_ ? analysis_->stores.predicates().slot_mask(slot) : 0;
-}
-
 /// In checked mode there are no obligations.
 std::uint64_t Kernel::common_part(std::uint64_t predicates) const noexcept {
-  return analysis_ ? analysis_->stores.predicates().common_part(predicates) : predicates;
+  return predicates_ != nullptr ? predicates_->common_part(predicates) : predicates;
 }
 
 const Kernel::Specialization* Kernel::find(const runtime::Backend& device, std::uint64_t predicates) const noexcept {
@@ -84,7 +77,7 @@ const Kernel::Specialization* Kernel::find(const runtime::Backend& device, std::
 
 /// The limit of specializations of a recording for a device. Beyond it, launches run the best one whose obligations
 /// they fulfil: for a program with ever new shapes, one more specialization does not pay for seconds of compiling.
-constexpr int kMostSpecializations = 32;
+constexpr int kMaxSpecializations = 32;
 
 const Kernel::Specialization* Kernel::find_general(const runtime::Backend& device,
                                                    std::uint64_t predicates) const noexcept {
@@ -99,7 +92,7 @@ const Kernel::Specialization* Kernel::find_general(const runtime::Backend& devic
     const bool usable = (c->predicates & ~predicates) == 0;
     if (usable && (!best || worth(*c) > worth(*best))) best = c;
   }
-  return count >= kMostSpecializations ? best : nullptr;
+  return count >= kMaxSpecializations ? best : nullptr;
 }
 
 const Kernel::Specialization* Kernel::compile(Device device, std::uint64_t predicates) {
@@ -145,14 +138,15 @@ Code Kernel::make_code(Device device, std::uint64_t& predicates) const {
                             [&](const passes::Target& gpu, std::uint64_t predicates, Form form) {
                               return shape_of(as(gpu, predicates, form));
                             }};
-  if (const auto stored = analysis_ ? analysis_->stores.find(request) : std::nullopt) {
+  const CodeStores::Answer answer = analysis_ ? analysis_->stores.find(request) : CodeStores::Answer{};
+  if (const auto& stored = answer.code) {
     predicates = stored->predicates;
     if (env(Env::DUMP) != nullptr || env(Env::DECISIONS) != nullptr) {
       const Prepared made = as(stored->target, predicates, stored->shape.form);
       dump(*made.module, options_.label);
       note_decision(options_.label, predicates, made, request.hints, notes_of(stored->cubin), stored->cubin.seconds);
     }
-    const Code made = generate(stored->shape, stored->cubin, target, device, options_);
+    const Code made = generate(*stored, target, device, options_);
     if (hints != nullptr || !learning_is_on()) return made;
     return learns(made, as(stored->target, predicates, stored->shape.form), device, predicates);
   }
@@ -165,8 +159,7 @@ Code Kernel::make_code(Device device, std::uint64_t& predicates) const {
     note_decision(options_.label, predicates, best.prepared, request.hints, notes_of_code(best.made), taken.count());
   if (!analysis_ || !target.is_gpu()) return best.made;
   const Prepared& made = best.prepared;
-  if (const auto cubin = cubin_key(made.bytecode, machine::gpu_name(target.sm), opt_level_of(made.form)))
-    analysis_->stores.put(request, shape_of(made), *cubin);
+  if (answer.place && best.made.cubin) analysis_->stores.put(*answer.place, shape_of(made), *best.made.cubin);
   return hints == nullptr && learning_is_on() ? learns(best.made, made, device, predicates) : best.made;
 }
 

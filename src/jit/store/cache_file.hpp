@@ -1,4 +1,4 @@
-// The files of the disk cache: compiled kernels, and cached facts about recordings ("notes", recording_notes.hpp). All
+// The files of the disk cache: compiled kernels, and cached facts about recordings ("notes", code_stores.hpp). All
 // numbers are little-endian.
 //
 //   offset  0  8 bytes  "TSRCUBIN" or "TSRNOTES"

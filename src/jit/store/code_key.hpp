@@ -1,5 +1,5 @@
 // The names of compiled code: what it follows from, and what it is. Names are SHA-256, because code is run if its name
-// matches. They are made here and in recording_key.cpp, and nowhere else.
+// matches. They are made here and nowhere else.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -33,11 +33,17 @@ struct CodeKey {
 };
 CacheKey name_of(const CodeKey& key);
 
+/// SHA-256 over the whole recording, source lines included, and the launch contract. Everything that
+/// this build of the compiler makes of a recording follows from what is hashed here. Any module will do, whether it
+/// verifies or not.
+CacheKey recording_key(const ir::Module& recording, const analysis::LaunchContract& contract);
+
 /// The recording and its contract with their source lines, and the compiler: what one build makes of one recording.
 CacheKey recording_for_disk(const ir::Module& recording, const analysis::LaunchContract& contract,
                             std::span<const std::byte> build);
-/// CodeKey::maker of the disk cache: another assembler may accept another form.
-std::vector<std::byte> maker_of(const tileiras::Assembler& assembler);
+/// What becomes of that recording (recording_for_disk()) with this assembler: another one may accept another form.
+CacheKey name_on_disk(const CacheKey& recording, std::uint64_t predicates, const passes::Target& gpu,
+                      const std::string& hints, const tileiras::Assembler& assembler);
 
 /// The recording without its source lines, its contract and the meaning of its predicates: what releases have in
 /// common. CodeKey::maker of bundles are calling::call_bytes().
@@ -49,13 +55,15 @@ CacheKey identity_of(std::span<const std::byte> bytecode, const std::vector<call
 /// The code of that identity, loaded on a device.
 CacheKey name_in_memory(const CacheKey& identity, Device device, const CompileOptions& options);
 
-/// A cubin, by all that it depends on. The bytecode is that of the newest version, whatever the assembler is given, and
-/// has the locations: profilers show the user's lines.
-CacheKey cubin_name(std::span<const std::byte> bytecode, const std::string& gpu, const tileiras::Assembler& assembler,
-                    int opt_level);
-/// The note that the assembler was too slow for this cubin.
-CacheKey slow_name(const CacheKey& cubin);
-/// An attempt to make this cubin within a limit of processor time: those with another limit do not wait for it.
-CacheKey attempt_name(const CacheKey& cubin, double processor_seconds);
+/// Names of a cubin.
+struct CubinNames {
+  CacheKey cubin{};    ///< by all that it depends on
+  CacheKey slow{};     ///< of the note that the assembler was too slow for it
+  CacheKey attempt{};  ///< of making it within a limit of processor time: those with another limit do not wait for it
+};
+/// The bytecode is that of the newest version, whatever the assembler is given, and has the locations: profilers show
+/// the user's lines.
+CubinNames cubin_names(std::span<const std::byte> bytecode, const std::string& gpu,
+                       const tileiras::Assembler& assembler, int opt_level, double processor_seconds);
 
 }  // namespace tessera::jit

@@ -52,7 +52,7 @@ struct Machine : fake_gpu::FakeMachine<Machine> {
     const lang::Trace trace = lang::trace<K>(s);
     const jit::Prepared p = jit::prepare(*trace.module, {90, 132}, options);
     program<K> = cpu::Program::compile(*p.module);
-    driver.add_kernel(name, {jit::entry_of(*p.module).body().num_args(), run_program<K>});
+    driver.add_kernel(name, {ir::entry_of(*p.module).body().num_args(), run_program<K>});
     write_image(name, name);
   }
 

@@ -4,7 +4,8 @@
     path.py <launch_path> --write    write the list
 
 A file is entered where one of its functions is called from another file. The .cpp files of src/jit and src/host count, but
-for SHA-256, which is arithmetic. What headers define belongs to the file that calls it.
+for SHA-256, which is arithmetic. What headers define belongs to the file that calls it, and so does what the compiler makes
+for variables of threads, which it puts into whichever file it compiles.
 """
 import os
 import re
@@ -16,6 +17,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 PAGE = os.path.join(ROOT, "docs", "jit.md")
 BEGIN, END = "<!-- path of a launch: tests/jit/path/path.py --write -->\n", "<!-- end of the path -->\n"
 COUNTED = re.compile(r"src/(jit/(?!code/sha256)|host/).*\.cpp$")
+GENERATED = {"__tls_init"}
+MOST_FILES = 20
 WAYS = (("known", "launched before"), ("warm", "cached on disk"), ("cold", "compiled"))
 
 
@@ -31,11 +34,12 @@ def calls(program, way, folder):
 
 def files_of(program, offsets):
     offsets = sorted(set(offsets))
-    done = subprocess.run(["addr2line", "-e", program], input="\n".join("0x" + o for o in offsets), capture_output=True, text=True, check=True)
+    done = subprocess.run(["addr2line", "-f", "-e", program], input="\n".join("0x" + o for o in offsets), capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
     found = {}
-    for offset, line in zip(offsets, done.stdout.splitlines()):
-        match = re.search(r"((?:src|include)/[^:]+):\d+", os.path.normpath(line.split(" ")[0]))
-        found[offset] = match.group(1) if match else ""
+    for offset, function, place in zip(offsets, lines[::2], lines[1::2]):
+        match = re.search(r"((?:src|include)/[^:]+):\d+", os.path.normpath(place.split(" ")[0]))
+        found[offset] = match.group(1) if match and function not in GENERATED else ""
     return found
 
 
@@ -74,6 +78,9 @@ def table(program):
     lines = ["| file | " + " | ".join(title for _, title in WAYS) + " |", "|---|" + "---|" * len(WAYS)]
     lines += [f"| `{file[len('src/'):]}` | " + " | ".join(str(counts[way].get(file, "")) for way, _ in WAYS) + " |" for file in order]
     sums = [f"{len(counts[way])} files, {sum(counts[way].values())} entries" for way, _ in WAYS]
+    for way, _ in WAYS:
+        if len(counts[way]) > MOST_FILES:
+            sys.exit(f"A launch ({way}) goes through {len(counts[way])} files, more than {MOST_FILES}: " + ", ".join(counts[way]))
     lines.append("| all | " + " | ".join(sums) + " |")
     return "\n".join(lines) + "\n"
 

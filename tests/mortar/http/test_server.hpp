@@ -93,8 +93,8 @@ class TestServer {
     const std::lock_guard lock(mutex_);
     return log_;
   }
-  /// It still serves, and no connection or request is left behind. The server learns a moment later that the test closed its clients; until then
-  /// a server whose connections were all taken rejects the next one, and rightly.
+  /// It still serves, and no connection or request is left behind. The server learns a moment later that the test
+  /// closed its clients; until then a server whose connections were all taken rejects the next one, and rightly.
   void expect_clean() {
     EXPECT_TRUE(eventually([&] { return server.stats().connections == 0; })) << server.stats().connections;
     EXPECT_EQ(ask(get("/health", "Connection: close\r\n")).body, "ok");

@@ -32,6 +32,9 @@ struct Assembler {
 Assembler find_assembler(const std::string& gpu);
 /// The same without throwing; `why` receives the message.
 std::optional<Assembler> locate_assembler(const std::string& gpu, std::string* why = nullptr);
+/// What locate_assembler() finds, looked for once per process and environment while there is none: a start does not
+/// look for an assembler at each kernel.
+std::optional<Assembler> assembler_for(const std::string& gpu, std::string* why = nullptr);
 /// The user's folder of fetched tools and compiled kernels: TESSERA_CACHE_DIR, else XDG_CACHE_HOME/tessera, else
 /// ~/.cache/tessera; empty if the environment names none.
 std::string cache_folder();

@@ -1,6 +1,6 @@
 // Notes of loaded objects (System V ABI, "Note Section"; GNU gABI extensions: NT_GNU_BUILD_ID). Tessera's layers are
 // static libraries, so one object holds them all.
-#include "jit/store/build_id.hpp"
+#include "tessera/base/build_id.hpp"
 
 #include <elf.h>
 #include <link.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace tessera::jit {
+namespace tessera {
 namespace {
 
 /// The linker's hashes are 16 (md5) or 20 bytes (sha1); what a person writes in their place may be shorter.
@@ -72,4 +72,4 @@ std::span<const std::byte> build_id() noexcept {
   return id;
 }
 
-}  // namespace tessera::jit
+}  // namespace tessera

@@ -20,7 +20,7 @@
 namespace tessera {
 namespace {
 
-constexpr double kMostJobs = 1024;
+constexpr double kMaxJobs = 1024;
 
 struct BuildOptions {
   std::string output, gpus = "sm_90", list;
@@ -35,7 +35,7 @@ BuildOptions parse_build(Words words) {
   o.output = given.text("-o");
   check_gpus(o.gpus = given.text("--gpu", o.gpus));
   o.list = given.text("--list");
-  o.jobs = static_cast<unsigned>(std::min(given.number("-j", o.jobs, 1), kMostJobs));
+  o.jobs = static_cast<unsigned>(std::min(given.number("-j", o.jobs, 1), kMaxJobs));
   o.program = given.program();
   if (!o.program.empty() && o.output.empty()) throw UsageError("expected -o FILE, the bundle to write");
   if (o.program.empty() && o.list.empty()) throw UsageError("expected -o FILE ... -- PROGRAM, or --list FILE");

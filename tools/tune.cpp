@@ -70,7 +70,7 @@ constexpr const char* kPlan[] = {"gemm n=4096",
                                  "gemm n=3072",
                                  "gemm n=5120"};
 
-constexpr double kLeastSeconds = 1e-3, kMostJobs = 1024;
+constexpr double kLeastSeconds = 1e-3, kMaxJobs = 1024;
 
 struct Command {
   TuneOptions options;
@@ -115,7 +115,7 @@ Command parse_tune(Words words) {
   c.options.hints = given.text("--hints", c.options.hints);
   c.gpu = given.text("--gpu", c.gpu);
   c.seconds = given.number("--seconds", 0, kLeastSeconds);
-  c.options.jobs = static_cast<int>(std::min(given.number("-j", c.options.jobs, 1), kMostJobs));
+  c.options.jobs = static_cast<int>(std::min(given.number("-j", c.options.jobs, 1), kMaxJobs));
   c.list = given.has("--list");
   c.listed = given.text("--list");
   c.device = given.text("--device");

@@ -14,7 +14,7 @@ namespace {
 using namespace kernels;
 
 constexpr const char* kDecodeHints = "latency=2,3,4,6 warps=4,8 occupancy=1,2";
-constexpr int kMostKeys = 256;  // keys per step of a candidate
+constexpr int kMaxKeys = 256;  // keys per step of a candidate
 
 /// Queries and lengths of sequences of equal length; the results of the kernel.
 struct Decoding {
@@ -58,7 +58,7 @@ TuningReport tune_keys(const Decoding& c, TuneOptions o, const View<bf16, 4>& k,
   if (c.shape.parts == 1) {
     const auto keys = space("decode", kDecodeHints, candidate<decode_whole<bf16, G, kDecodeKeys, D>>("128 keys"),
                             candidate<decode_whole<bf16, G, 64, D>>("64 keys"),
-                            candidate<decode_whole<bf16, G, kMostKeys, D>>("256 keys"));
+                            candidate<decode_whole<bf16, G, kMaxKeys, D>>("256 keys"));
     auto out = empty<bf16>(c.shape.result_dims()).sync();
     return tune(keys, o, mut(out), c.groups, k, v, c.lengths, c.scale);
   }
@@ -66,14 +66,14 @@ TuningReport tune_keys(const Decoding& c, TuneOptions o, const View<bf16, 4>& k,
   // so far.
   if (o.tolerance == 0) o.tolerance = detail::default_tolerance<bf16>();
   // Splits consist of whole steps: with other lengths, candidates would have different splits and results.
-  const std::int64_t unit = c.shape.parts * kMostKeys;
+  const std::int64_t unit = c.shape.parts * kMaxKeys;
   if (c.length % unit != 0)
-    throw std::runtime_error(concat("length must be a multiple of ", c.shape.parts, " parts of ", kMostKeys,
+    throw std::runtime_error(concat("length must be a multiple of ", c.shape.parts, " parts of ", kMaxKeys,
                                     " keys, so that all candidates have the same parts; found ", c.length, ": take ",
                                     ceil_div(c.length, unit) * unit, " or parts=1"));
   const auto keys = space("decode", kDecodeHints, candidate<decode_split<bf16, G, kDecodeKeys, D>>("128 keys"),
                           candidate<decode_split<bf16, G, 64, D>>("64 keys"),
-                          candidate<decode_split<bf16, G, kMostKeys, D>>("256 keys"));
+                          candidate<decode_split<bf16, G, kMaxKeys, D>>("256 keys"));
   auto parts = empty<f32>(c.shape.parts_dims()).sync();
   auto sums = empty<f32>(c.shape.sums_dims()).sync();
   return tune(keys, o, mut(parts), mut(sums), c.groups, k, v, c.lengths, c.scale);

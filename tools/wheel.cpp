@@ -16,7 +16,7 @@ namespace tessera {
 namespace {
 
 // Offsets and signatures of the format (PKWARE's APPNOTE, sections 4.3.7, 4.3.12 and 4.3.16).
-constexpr std::uint64_t kEndBytes = 22, kMostComment = 65535, kDirectoryBytes = 46, kHeaderBytes = 30;
+constexpr std::uint64_t kEndBytes = 22, kMaxComment = 65535, kDirectoryBytes = 46, kHeaderBytes = 30;
 constexpr std::uint32_t kEndMark = 0x06054b50, kDirectoryMark = 0x02014b50, kHeaderMark = 0x04034b50;
 constexpr std::uint32_t kSeeZip64 = 0xffffffff;
 constexpr std::uint64_t kStored = 0, kDeflated = 8;
@@ -64,7 +64,7 @@ std::vector<WheelEntry> wheel_entries(const std::string& wheel) {
   std::ifstream file(wheel, std::ios::binary | std::ios::ate);
   const auto size = static_cast<std::uint64_t>(std::max<std::streamoff>(file.tellg(), 0));
   if (size < kEndBytes) damaged(wheel, "it is too short");
-  const std::string tail = read_at(file, size - std::min(size, kEndBytes + kMostComment), kEndBytes + kMostComment);
+  const std::string tail = read_at(file, size - std::min(size, kEndBytes + kMaxComment), kEndBytes + kMaxComment);
   std::uint64_t end = tail.size() - kEndBytes;
   while (number(tail, end, 4) != kEndMark) {
     if (end-- == 0) damaged(wheel, "it has no table of contents");

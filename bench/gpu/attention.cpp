@@ -144,7 +144,7 @@ Prepared unsafe_attention_case(const Args& args) {
 
 // -- decode: D = 128, 8 key heads with 8 query heads each ------------------------------------------------------------
 
-constexpr int kGroup = 8, kKeys = 128, kDepth = 128, kMostSplits = 512;
+constexpr int kGroup = 8, kKeys = 128, kDepth = 128, kMaxSplits = 512;
 
 struct Cache {
   std::int64_t batch, length, kv_heads, splits;
@@ -161,7 +161,7 @@ struct Cache {
     const std::int64_t wanted = batch * kv_heads * tiles / (132 * 8);
     steps = static_cast<i32>(args.number("steps", std::min<std::int64_t>(std::max<std::int64_t>(wanted, 2), 16)));
     splits = (tiles + steps - 1) / steps;
-    if (splits > kMostSplits) throw std::runtime_error("too many parts: give more steps a block");
+    if (splits > kMaxSplits) throw std::runtime_error("too many parts: give more steps a block");
     q = normal<bf16>(Dims<4>({batch, kv_heads, kGroup, kDepth}), 1);
     k = normal<bf16>(Dims<4>({batch, kv_heads, length, kDepth}), 2);
     v = normal<bf16>(Dims<4>({batch, kv_heads, length, kDepth}), 3);

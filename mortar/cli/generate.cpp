@@ -36,7 +36,7 @@ GivenPrompt given_prompt(const Arguments& arguments) {
   if (found.size() != 1) throw UsageError("expected one of --prompt, --prompt-file and --prompt-ids");
   GivenPrompt prompt;
   if (found[0] == "--prompt-ids")
-    prompt.ids = arguments.integers("--prompt-ids", 0, kMostVocabulary - 1);
+    prompt.ids = arguments.integers("--prompt-ids", 0, kMaxVocabulary - 1);
   else
     prompt.text = found[0] == "--prompt" ? arguments.text(found[0]) : read_input(arguments.text(found[0]));
   return prompt;
@@ -125,7 +125,7 @@ int run(const Arguments& arguments) {
   const bool json = arguments.flag("--json");
   (void)arguments.flag("--raw");
   Request request;
-  if (arguments.has("--logprobs")) request.logprobs = arguments.integer("--logprobs", 0, kMostLogprobs);
+  if (arguments.has("--logprobs")) request.logprobs = arguments.integer("--logprobs", 0, kMaxLogprobs);
   const EngineOptions options{.max_batch = 1, .strict = arguments.flag("--strict")};
   Opening opening{.tokenizer = given.text ? TokenizerFile::Needed : TokenizerFile::IfThere};
   opening.before_weights = [&](const Model& model) {

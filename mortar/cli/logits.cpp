@@ -27,7 +27,7 @@ void check_finite(const std::vector<float>& logits, std::int64_t vocabulary) {
 
 int run(const Arguments& arguments) {
   const std::string out = arguments.text("--out");
-  const auto given = arguments.integers("--prompt-ids", 0, kMostVocabulary - 1);
+  const auto given = arguments.integers("--prompt-ids", 0, kMaxVocabulary - 1);
   const std::vector<TokenId> prompt(given.begin(), given.end());
   check_output_path(out, "the file of logits", Existing::Regular);
   const EngineOptions options{.max_batch = 1, .strict = arguments.flag("--strict")};

@@ -12,7 +12,7 @@
 namespace tessera::calling {
 namespace {
 
-constexpr int kMostBlocks = 0x7FFFFFFF;  // of a grid along x
+constexpr int kMaxBlocks = 0x7FFFFFFF;  // of a grid along x
 
 class Writer {
  public:
@@ -153,7 +153,7 @@ std::string fault_of(const KernelAbi& abi) {
   }
   if (abi.pieces < 1) return expected("a block of at least 1 piece", abi.pieces);
   if (abi.persistent_blocks < 1)
-    return expected(concat("1 to ", kMostBlocks, " blocks that fill the device"), abi.persistent_blocks);
+    return expected(concat("1 to ", kMaxBlocks, " blocks that fill the device"), abi.persistent_blocks);
   return {};
 }
 

@@ -249,7 +249,7 @@ class Dataflow {
     if (const auto it = scope.stale_.find(v.impl()); it != scope.stale_.end()) return it->second;
     bool stale = false;
     const ir::Operation* def = v.def();
-    const bool follow = depth < kDeepestStale && scope.visits_ < kMostStale && def != nullptr;
+    const bool follow = depth < kDeepestStale && scope.visits_ < kMaxStale && def != nullptr;
     if (follow && is_pure(*def) && def->num_regions() == 0 && facts_.contains(v.impl()) &&
         !stands_in(*def, *scope.branch_)) {
       ++scope.visits_;
@@ -271,7 +271,7 @@ class Dataflow {
   Scope* scope_ = nullptr;
   static constexpr int kDeepestFixpoint = 6;
   // Of the values behind one that an arm uses; beyond, what the condition says is not carried on.
-  static constexpr int kDeepestStale = 200, kMostStale = 1000;
+  static constexpr int kDeepestStale = 200, kMaxStale = 1000;
   std::size_t stale_visits_ = 0;
   int depth_ = 0;  // loops around what runs
   Exits* loop_ = nullptr;

@@ -144,7 +144,7 @@ Expr ExprPool::mul(Expr a, Expr b) {
 }
 
 std::optional<Expr> ExprPool::quotient(Expr product, Expr factor) {
-  int steps = kMostFactors;
+  int steps = kMaxFactors;
   return quotient(product, factor, steps);
 }
 
@@ -278,7 +278,7 @@ std::optional<std::int64_t> ExprPool::evaluate_shared(Expr e, std::span<const st
 
 /// Long text is truncated, because it can be exponentially long.
 std::string ExprPool::text(Expr e, std::span<const std::string> names) const {
-  int nodes = kMostNodesOfText;
+  int nodes = kMaxNodesOfText;
   return text(e, names, nodes);
 }
 

@@ -78,7 +78,7 @@ namespace {
 
 constexpr std::int64_t kAcrossThreads = 256;  // elements
 // Values that are looked at behind a row: a loop may repeat many rows, each computed from the one before.
-constexpr std::size_t kMostBehindRow = 500;
+constexpr std::size_t kMaxBehindRow = 500;
 
 /// True for operations that only move or convert elements: the result is still "the loaded tile".
 bool passes_elements_on(Op op) {
@@ -300,7 +300,7 @@ std::vector<const Operation*> loads_of_row(Value row) {
     if (is_load(op)) found.push_back(&op);
     return op.num_regions() == 0 && op.info().has(ir::traits::Pure);
   };
-  Backwards(visit, kMostBehindRow).run(row);
+  Backwards(visit, kMaxBehindRow).run(row);
   return found;
 }
 

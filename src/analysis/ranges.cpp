@@ -14,7 +14,7 @@ using ir::Op;
 namespace {
 
 /// Comparisons and conjunctions of a condition that are looked at in each of its branches.
-constexpr std::size_t kMostParts = 256;
+constexpr std::size_t kMaxParts = 256;
 
 /// A loop's carried values lose a bound or gain a condition in every round, so few rounds are enough; after these
 /// nothing is said about them.
@@ -71,7 +71,7 @@ IntRange RangeAnalysis::induction(const ir::Operation& loop) {
 void RangeAnalysis::refine(ir::Value condition, bool truth, Scope& scope) {
   std::unordered_set<const ir::ValueImpl*> seen;  // parts of a condition may be used in it many times
   std::vector<ir::Value> work{condition};
-  while (!work.empty() && seen.size() < kMostParts) {
+  while (!work.empty() && seen.size() < kMaxParts) {
     const ir::Value part = work.back();
     work.pop_back();
     const ir::Operation* def = part.def();

@@ -31,7 +31,7 @@ inline constexpr const char* kPathVariable = "NVTX_INJECTION64_PATH";
 /// Slots of each module; slot 0 is never used. Modules: none, core, CUDA, OpenCL, CUDA runtime, core 2, sync.
 inline constexpr unsigned kSlots[] = {0, 16, 9, 15, 7, 16, 7};
 inline constexpr int kModules = 7, kCore2 = 5;
-inline constexpr unsigned kMostSlots = 16;
+inline constexpr unsigned kMaxSlots = 16;
 /// Slots of core 2.
 enum Slot : unsigned { kRangePush = 4, kRangePop = 5, kNameCategory = 8, kCreateDomain = 12 };
 

@@ -28,8 +28,8 @@ constexpr Topic kTopics[] = {{"record", 0xFF8E7CC3},
                              {"tune", 0xFF3D85C6}};
 
 // What the profiler writes into, before the state becomes On.
-nvtx::Function slots[nvtx::kModules][nvtx::kMostSlots];
-nvtx::Function* tables[nvtx::kModules][nvtx::kMostSlots + 1];
+nvtx::Function slots[nvtx::kModules][nvtx::kMaxSlots];
+nvtx::Function* tables[nvtx::kModules][nvtx::kMaxSlots + 1];
 nvtx::Domain domain = nullptr;
 
 template <class F>

@@ -8,6 +8,7 @@
 #include <ranges>
 #include <unordered_set>
 
+#include "certify/launch_questions.hpp"
 #include "certify/values.hpp"
 
 namespace tessera::certify {
@@ -15,7 +16,6 @@ namespace {
 
 using analysis::Claim;
 using analysis::ClaimKind;
-using BoundOf = analysis::LaunchBound::Of;
 using analysis::Invariant;
 using ir::AttrName;
 using ir::Op;
@@ -279,7 +279,9 @@ class Judge {
     switch (c.kind) {  // about the entry: true at its beginning, not at some operation
       case ClaimKind::ArgDivisible: return !c.op && is_slot(index, true) && std::has_single_bit(c.divisor);
       case ClaimKind::ArgBounded: return !c.op && is_slot(index, false);
-      case ClaimKind::OfLaunch: return !c.op && c.question != nullptr && is_answerable(*c.question);
+      case ClaimKind::OfLaunch:
+        return !c.op && c.question != nullptr &&
+               is_answerable(*c.question, [&](std::size_t argument) { return is_slot(argument, false); });
       default: break;
     }
     if (c.op == nullptr) return false;
@@ -318,7 +320,7 @@ class Judge {
       }
       case ClaimKind::StepFits: return step_fits(*c.op);
       case ClaimKind::StartsTile: return starts_tile(*c.op);
-      case ClaimKind::OfLaunch: return holds_in_launch(*c.question);
+      case ClaimKind::OfLaunch: return holds_in_launch(*c.question, values_);
       case ClaimKind::CountsPieces: {
         if (index >= values_.pieces_along().size()) return false;
         const Poly by = values_.of(c.op->operand(1)), pieces = values_.pieces_along()[index];
@@ -330,47 +332,6 @@ class Judge {
       case ClaimKind::DisjointIterations: return is_apart_across_iterations(*c.op);
     }
     return false;
-  }
-
-  /// The question says something, of arguments that there are.
-  bool is_answerable(const analysis::LaunchQuestion& question) const {
-    const auto is_argument = [&](int argument) {
-      return argument >= 0 && is_slot(static_cast<std::size_t>(argument), false);
-    };
-    const auto says_something = [&](const analysis::LaunchBound& b) {
-      const bool limits = b.least != analysis::LaunchBound::kNoLeast || b.most != analysis::LaunchBound::kNoMost;
-      return limits && (b.of != BoundOf::Argument || is_argument(b.index));
-    };
-    return !question.bounds.empty() && std::ranges::all_of(question.bounds, says_something) &&
-           std::ranges::all_of(question.equal,
-                               [&](const auto& pair) { return is_argument(pair.first) && is_argument(pair.second); });
-  }
-  bool holds_in_launch(const analysis::LaunchQuestion& question) {
-    Prover& p = values_.prover();
-    for (const auto& [a, b] : question.equal) {
-      const Poly x = values_.argument(static_cast<std::size_t>(a), 64, true),
-                 y = values_.argument(static_cast<std::size_t>(b), 64, true);
-      if (!p.at_most(x, y) || !p.at_most(y, x)) return false;
-    }
-    return std::ranges::all_of(question.bounds, [&](const analysis::LaunchBound& bound) {
-      const std::optional<Poly> number = number_of(bound);
-      const bool any_least = bound.least == analysis::LaunchBound::kNoLeast;
-      const bool any_most = bound.most == analysis::LaunchBound::kNoMost;
-      return number && (any_least || p.at_most(Poly(bound.least), *number)) &&
-             (any_most || p.at_most(*number, Poly(bound.most)));
-    });
-  }
-  /// What a bound is about; none where the launch has no such pieces.
-  std::optional<Poly> number_of(const analysis::LaunchBound& bound) {
-    const auto index = static_cast<std::size_t>(bound.index);
-    if (bound.of == BoundOf::Pieces) return values_.pieces();
-    if (bound.of == BoundOf::Argument) return values_.argument(index, 64, true);
-    const std::vector<Poly>& along = values_.pieces_along();
-    if (bound.index < 0 || along.empty() || index > along.size()) return std::nullopt;
-    if (bound.of == BoundOf::PiecesAlong) return index < along.size() ? std::optional(along[index]) : std::nullopt;
-    Poly product(1);
-    for (std::size_t a = 0; a < index; ++a) product = product * along[a];
-    return product;
   }
 
   /// Positions along an axis that are compared with its extent.
@@ -501,10 +462,6 @@ class Judge {
   std::unordered_set<const Operation*> walked_;  ///< accesses of tiles
   std::vector<bool> refuted_, certified_;
 };
-
-}  // namespace
-
-namespace {
 
 /// A bound that is not inductive is not a fact: the walk is repeated without it.
 Verdict check(const ir::Function& entry, const analysis::LaunchContract& contract,

@@ -13,7 +13,7 @@ using ir::Op;
 namespace {
 
 constexpr Int kMaxGridAxis = analysis::kMaxGridAxis;
-constexpr Int kMostPieces = 0x7FFFFFFF;  // LaunchContract
+constexpr Int kMaxPieces = 0x7FFFFFFF;  // LaunchContract
 
 bool is_signed(const ir::Operation& op) {
   return op.enum_attr<ir::Signedness>(AttrName::signedness) == ir::Signedness::Signed;
@@ -61,7 +61,7 @@ Poly Values::block_number(const ir::Operation& op, std::size_t axis) {
   const bool of_pieces = !pieces_.bad() && !contract_->wide_grid;
   if (of_pieces && axis > 0) return Poly(grid ? 1 : 0);
   if (of_pieces && grid) return pieces_;
-  const Int least = grid ? 1 : 0, most = of_pieces ? kMostPieces - 1 : kMaxGridAxis - 1 + least;
+  const Int least = grid ? 1 : 0, most = of_pieces ? kMaxPieces - 1 : kMaxGridAxis - 1 + least;
   const Poly n = Poly::of(prover_.make({least, most}));
   if (of_pieces) prover_.define(pieces_ - Poly(1) - n);
   return n;

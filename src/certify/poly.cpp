@@ -13,7 +13,7 @@ int degree(Product p) {
 
 Product times(Product a, Product b) {
   if (a == 0 || b == 0) return a | b;
-  if (degree(a) + degree(b) > kMostFactors) return 0;
+  if (degree(a) + degree(b) > kMaxFactors) return 0;
   // Merges two rows of factors that are sorted, largest first.
   Product out = 0;
   int at = 0;
@@ -32,10 +32,10 @@ bool contains(Product p, Atom a) {
 }
 
 Product without(Product p, Atom a) {
-  for (int i = 0; i < kMostFactors; ++i) {
+  for (int i = 0; i < kMaxFactors; ++i) {
     if (factor(p, i) != a) continue;
     const Product below = i == 0 ? 0 : p & ((Product{1} << (16 * i)) - 1);
-    const Product above = i == kMostFactors - 1 ? 0 : p >> (16 * (i + 1));
+    const Product above = i == kMaxFactors - 1 ? 0 : p >> (16 * (i + 1));
     return below | (above << (16 * i));
   }
   return p;
@@ -116,7 +116,7 @@ Poly Poly::combine(const PolyView& a, Int ka, const PolyView& b, Int kb) {
 
 Poly PolyView::times(const PolyTerm& by) const {
   if (bad_) return Poly::invalid();
-  PolyTerm row[Poly::kMostTerms];
+  PolyTerm row[Poly::kMaxTerms];
   std::size_t n = 0;
   for (const PolyTerm& t : terms()) {
     const Product p = certify::times(t.product, by.product);

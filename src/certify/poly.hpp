@@ -18,10 +18,10 @@ inline bool is_short(Int v) { return v == static_cast<std::int64_t>(v); }
 using Atom = std::uint16_t;
 /// A product of up to eight atoms, packed with the largest number in the low bits; 0 is the empty product.
 using Product = unsigned __int128;
-constexpr int kMostFactors = 8;
+constexpr int kMaxFactors = 8;
 inline Atom factor(Product p, int i) { return static_cast<Atom>(p >> (16 * i)); }
 int degree(Product p);
-/// 0 if the product has more than kMostFactors factors and neither side is empty.
+/// 0 if the product has more than kMaxFactors factors and neither side is empty.
 Product times(Product a, Product b);
 bool contains(Product p, Atom a);
 /// `p` without one factor `a`, which it contains.
@@ -121,7 +121,7 @@ bool merge_terms(const PolyView& a, Int ka, const PolyView& b, Int kb, auto&& ta
 /// A polynomial with its terms, all inside: proofs make and drop millions of them.
 class Poly : public PolyView {
  public:
-  static constexpr std::size_t kMostTerms = 14;
+  static constexpr std::size_t kMaxTerms = 14;
 
   Poly() : PolyView(own_, 0, false) {}
   Poly(Int constant);                                                    // NOLINT: a number is a polynomial
@@ -147,13 +147,13 @@ class Poly : public PolyView {
   friend class PolyView;
   /// Behind the other terms.
   void add(Product p, Int coefficient) {
-    bad_ = bad_ || count_ == kMostTerms || (!is_short(coefficient) && (coefficient > kHuge || coefficient < -kHuge));
+    bad_ = bad_ || count_ == kMaxTerms || (!is_short(coefficient) && (coefficient > kHuge || coefficient < -kHuge));
     if (bad_)
       count_ = 0;
     else
       own_[count_++] = {p, coefficient};
   }
-  PolyTerm own_[kMostTerms];
+  PolyTerm own_[kMaxTerms];
 };
 
 inline Poly operator+(const PolyView& a, const PolyView& b) { return Poly::combine(a, 1, b, 1); }

@@ -74,8 +74,8 @@ Atom Prover::make(Range range, bool varying) {
 }
 
 Atom Prover::add(Info info, Range range) {
-  constexpr std::size_t kMostAtoms = 0xFFFF;  // what a factor of a product can number
-  exhausted_ = exhausted_ || atoms_.size() == kMostAtoms;
+  constexpr std::size_t kMaxAtoms = 0xFFFF;  // what a factor of a product can number
+  exhausted_ = exhausted_ || atoms_.size() == kMaxAtoms;
   if (exhausted_) return 1;
   info.a = keep(info.a, *memory_);
   info.b = keep(info.b, *memory_);
@@ -344,7 +344,7 @@ bool Prover::search(const PolyView& given, int depth) {
 }
 
 bool Prover::search_divided(const PolyView& goal, int depth) {
-  std::array<Int, Poly::kMostTerms> lows;
+  std::array<Int, Poly::kMaxTerms> lows;
   const std::size_t n = goal.terms().size();
   Int sum = 0;
   for (std::size_t i = 0; i < n; ++i) {

@@ -11,7 +11,7 @@ using ir::Op;
 
 namespace {
 
-constexpr std::size_t kMostParts = 256;       // of a condition that are looked at in each of its branches
+constexpr std::size_t kMaxParts = 256;        // of a condition that are looked at in each of its branches
 constexpr std::int64_t kMaxDim = 0x7FFFFFFF;  // LaunchContract: a dimension, and the number of pieces, at most 2^31 - 1
 
 }  // namespace
@@ -386,7 +386,7 @@ void Values::assume(ir::Value condition, bool truth) {
   for (int round = 0; round < 2; ++round) {
     std::vector<ir::Value> work{condition};
     std::unordered_set<const ir::Operation*> seen;  // one may be an operand of many others
-    while (!work.empty() && seen.size() < kMostParts) {
+    while (!work.empty() && seen.size() < kMaxParts) {
       const ir::Operation* op = work.back().def();
       work.pop_back();
       if (op == nullptr || !seen.insert(op).second) continue;

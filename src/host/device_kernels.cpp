@@ -38,8 +38,8 @@ constexpr int kMaxAxes = 4;
 constexpr int kLine = 1024;
 // Pieces by number of axes. Square for two axes, because either one may be contiguous.
 constexpr int kPieces[kMaxAxes][kMaxAxes] = {{kLine}, {64, 64}, {1, 64, 64}, {1, 1, 64, 64}};
-constexpr std::int64_t kMostPieces = (std::int64_t{1} << 31) - 1;
-constexpr std::int64_t kMostElements = std::int64_t{1} << 30;  // of one launch over an array of rank 1
+constexpr std::int64_t kMaxPieces = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 30;  // of one launch over an array of rank 1
 
 std::vector<ParamInfo> parameters(const Job& job) {
   const int* piece = kPieces[job.axes - 1];
@@ -165,7 +165,7 @@ struct Shape2 {
   void add(std::int64_t dim, std::int64_t s0, std::int64_t s1) {
     if (dim == 1) return;
     const auto last = static_cast<std::size_t>(rank - 1), next = static_cast<std::size_t>(rank);
-    if (rank > 0 && strides[0][last] == s0 * dim && strides[1][last] == s1 * dim && dims[last] * dim <= kMostElements) {
+    if (rank > 0 && strides[0][last] == s0 * dim && strides[1][last] == s1 * dim && dims[last] * dim <= kMaxElements) {
       dims[last] *= dim;
       strides[0][last] = s0, strides[1][last] = s1;
       return;
@@ -248,8 +248,8 @@ bool fill_by_kernel(const Stream& stream, const runtime::StorageRef& to, const R
   if (!twin) return false;
   const runtime::Access access{to, runtime::AccessMode::Write};
   const std::int64_t size = size_of(r.element);
-  for (std::int64_t base = 0; base < count; base += kMostElements) {
-    const std::int64_t dims[] = {std::min(kMostElements, count - base)}, strides[] = {1};
+  for (std::int64_t base = 0; base < count; base += kMaxElements) {
+    const std::int64_t dims[] = {std::min(kMaxElements, count - base)}, strides[] = {1};
     const Operand target{to->data() + base * size, dims, strides};
     std::vector<std::uint64_t> numbers = twin->numbers;
     if (twin->job.work != Work::Value) numbers.insert(numbers.begin(), static_cast<std::uint64_t>(base));
@@ -273,7 +273,7 @@ bool convert_by_kernel(const Stream& stream, const LayoutRef& from, const Layout
   }
   if (s.rank == 0) s.dims[0] = s.strides[0][0] = s.strides[1][0] = s.rank = 1;  // one element
   const std::span<const std::int64_t> dims(s.dims.data(), static_cast<std::size_t>(s.rank));
-  if (s.rank > kMaxAxes || pieces_of(s.rank, dims) > kMostPieces) return false;
+  if (s.rank > kMaxAxes || pieces_of(s.rank, dims) > kMaxPieces) return false;
   const auto operand = [&](const LayoutRef& l, std::size_t which) {
     return Operand{(*l.storage)->data() + l.offset * size_of(l.element), dims, {s.strides[which].data(), dims.size()}};
   };

@@ -18,7 +18,7 @@ struct GuestEntry {
   const runtime::GuestMemory* memory;
   Stream stream;
 };
-constexpr std::size_t kMostGuestStreams = 64;  // the other library has some 32 streams a device; the oldest ones go
+constexpr std::size_t kMaxGuestStreams = 64;  // the other library has some 32 streams a device; the oldest ones go
 
 }  // namespace
 
@@ -28,7 +28,7 @@ const Stream& guest_stream(Device device, void* native, runtime::GuestMemory& me
     if (e.native == native && e.device == device && e.memory == &memory) [[likely]]
       return e.stream;
   }
-  if (entries.size() == kMostGuestStreams) entries.erase(entries.begin());
+  if (entries.size() == kMaxGuestStreams) entries.erase(entries.begin());
   entries.push_back({device, native, &memory, Stream(runtime::StreamCore::guest(device, native, memory))});
   return entries.back().stream;
 }

@@ -189,7 +189,7 @@ bool Launch::recall() {
 }
 
 void Launch::remember() {
-  if (mode_ != CheckMode::Off || slots().size() > RememberedLaunch::kMostSlots) return;
+  if (mode_ != CheckMode::Off || slots().size() > RememberedLaunch::kMaxSlots) return;
   RememberedLaunch* const r = remember_launch(record_, signature_.id);
   if (r == nullptr) return;
   r->options = options_;

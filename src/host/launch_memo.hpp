@@ -11,11 +11,11 @@ namespace tessera::detail {
 
 /// The results of one launch, and what they depend on.
 struct RememberedLaunch {
-  static constexpr std::size_t kMostSlots = 48;  ///< launches with more are not remembered
+  static constexpr std::size_t kMaxSlots = 48;  ///< launches with more are not remembered
   // What they depend on; of `slots` only the bits of RecordedKernel::shape_masks and address_masks.
-  const KernelState* record = nullptr;          ///< null: empty
-  LaunchOptions options;                        ///< without the device
-  std::array<std::uint64_t, kMostSlots> slots;  // NOLINT: as many as the kernel has
+  const KernelState* record = nullptr;         ///< null: empty
+  LaunchOptions options;                       ///< without the device
+  std::array<std::uint64_t, kMaxSlots> slots;  // NOLINT: as many as the kernel has
   // The results: for the extents, and, once it has run, for the addresses and the device.
   RecordedKernel* recording = nullptr;
   std::uint64_t blocks = 0;

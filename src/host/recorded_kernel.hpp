@@ -22,7 +22,7 @@ struct RecordedKernel {
 /// Bits of RecordingKey::flags; above them is the number of the tuning record.
 inline constexpr std::uint32_t kWide = 1, kChecked = 2, kAccuracyGiven = 4, kApproximate = 8, kStrict = 16;
 inline constexpr int kTuningShift = 8;
-static_assert(std::uint64_t{jit::kMostTunings} << kTuningShift <= UINT32_MAX);
+static_assert(std::uint64_t{jit::kMaxTunings} << kTuningShift <= UINT32_MAX);
 /// Bits of RecordingKey::tensors: the unit axis plus one (0: there is none; kMaxRank fits), then which extents are 1.
 inline constexpr int kAxisBits = 4;
 

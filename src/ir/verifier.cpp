@@ -9,7 +9,7 @@ namespace tessera::ir {
 
 namespace {
 
-constexpr std::size_t kMostReported = 5;
+constexpr std::size_t kMaxReported = 5;
 
 /// The alternative of Attribute::Storage that a kind of attribute is kept in.
 bool has_kind(const Attribute& value, AttrKind kind) {
@@ -209,10 +209,10 @@ void verify_or_throw(const Module& module) {
   const std::vector<Diagnostic> found = verify(module);
   if (found.empty()) return;
   std::string message = found.front().message;
-  for (std::size_t i = 1; i < found.size() && i < kMostReported; ++i)
+  for (std::size_t i = 1; i < found.size() && i < kMaxReported; ++i)
     message += concat("\n  ", found[i].where.known() ? concat(found[i].where.file, ":", found[i].where.line, ": ") : "",
                       found[i].message);
-  if (found.size() > kMostReported) message += concat("\n  and ", found.size() - kMostReported, " more");
+  if (found.size() > kMaxReported) message += concat("\n  and ", found.size() - kMaxReported, " more");
   throw CompileError(message, found.front().where);
 }
 

@@ -18,7 +18,7 @@ static_assert(std::is_sorted(kMachines.begin(), kMachines.end(),
                              [](const Machine& a, const Machine& b) { return a.sm < b.sm; }));
 static_assert(std::max_element(kMachines.begin(), kMachines.end(), [](const Machine& a, const Machine& b) {
                 return a.warps < b.warps;
-              })->warps == kMostWarps);
+              })->warps == kMaxWarps);
 
 }  // namespace
 

@@ -240,8 +240,8 @@ MeetingPoint meeting_point(const ProcessRanks& ranks) {
 }
 
 int timeout_of_environment() {
-  constexpr std::int64_t kDefaultSeconds = 60, kMostSeconds = std::int64_t{1} << 20;
-  return static_cast<int>(std::min(env_int(Env::MESH_TIMEOUT, kDefaultSeconds, 1), kMostSeconds) * 1000);
+  constexpr std::int64_t kDefaultSeconds = 60, kMaxSeconds = std::int64_t{1} << 20;
+  return static_cast<int>(std::min(env_int(Env::MESH_TIMEOUT, kDefaultSeconds, 1), kMaxSeconds) * 1000);
 }
 
 }  // namespace tessera::mesh

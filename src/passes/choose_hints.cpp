@@ -43,7 +43,7 @@ constexpr std::int64_t kLargeTile = 128 * 128;
 // Up to this number of pieces, each block of a kernel with products has an SM of its own. Less than the number of SMs
 // of the GPUs with warpgroup products that have most of them (132), and a power of two, because grids often are.
 constexpr std::int64_t kOneWaveOfPieces = 128;
-constexpr int kMostLatency = 6;
+constexpr int kMaxLatency = 6;
 // With more the assembler splits the loop of the loads and gains no further step.
 constexpr int kClusterLatency = 4;
 constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37 gives 4 steps for latency 6, 5 for 7
@@ -51,22 +51,22 @@ constexpr int kStepsAskedBeyond = 2, kDeepestLatency = 10;  // tileiras 13.5.37 
 constexpr int kStepsAskedBeside = 4;
 constexpr std::int64_t kFewestSteps = 3;   // where fewer would fit, the assembler stores tiles in several parts instead
 constexpr int kStepsThroughRegisters = 2;  // the one that is multiplied and the next
-constexpr int kMostBlocksWithoutLoop = 4;
-constexpr int kThinSteps = 3, kMostThinBlocks = 4;
+constexpr int kMaxBlocksWithoutLoop = 4;
+constexpr int kThinSteps = 3, kMaxThinBlocks = 4;
 // A kernel with products by fused multiply-add has at most so many blocks on an SM, sums in a thread and, where its
 // products are smaller than tensor cores multiply, registers of the largest tile in a thread.
-constexpr int kMostBlocksOfFma = 3, kMostSumsOfFma = 64, kTileRegistersOfFma = 32;
+constexpr int kMaxBlocksOfFma = 3, kMaxSumsOfFma = 64, kTileRegistersOfFma = 32;
 // Elements of a row that a warp takes: where one reduction depends on another, where a thread's accesses are narrow
 // (an element or two at a time), and for a single reduction with narrow accesses.
 constexpr int kElementsAWarpChained = 2048;
 constexpr int kElementsAWarpNarrow = 1024;
 constexpr int kElementsAWarpNarrowAlone = 2048;
-constexpr int kMostRowWarps = 8;
+constexpr int kMaxRowWarps = 8;
 constexpr int kManyRowWarps = 4;
 // With more elements a thread has too few registers left to compute with them.
-constexpr int kMostElementsAThread = 64, kMostWideRowWarps = 16;
-// Chunks of odd rows: up to the first size one warp, from the second on kMostWalkWarps.
-constexpr int kOneWarpChunk = 1024, kManyWarpsChunk = 4096, kMostWalkWarps = 16;
+constexpr int kMaxElementsAThread = 64, kMaxWideRowWarps = 16;
+// Chunks of odd rows: up to the first size one warp, from the second on kMaxWalkWarps.
+constexpr int kOneWarpChunk = 1024, kManyWarpsChunk = 4096, kMaxWalkWarps = 16;
 constexpr int kRowRegisters = 16;  // of a thread, in addition to the row that it holds
 constexpr int kRegisterBytes = 4;
 // The same for blocks of one warp. The assembler rounds a block up to four warps when it divides the registers.
@@ -75,14 +75,14 @@ constexpr int kBytesAWarp = 32 * analysis::kVectorBytes;
 constexpr int kElementsAWarp = 512;  // 16 elements a thread
 // Of a kernel with expanded scans: registers of a thread beside twice the tile, those of the tile for which there are
 // more warps, and the most warps of an SM. Beside a product fewer than the last change nothing.
-constexpr int kScanRegisters = 32, kMostScannedAThread = 32, kMostScanWarps = 32, kFewRegisters = 8;
+constexpr int kScanRegisters = 32, kMaxScannedAThread = 32, kMaxScanWarps = 32, kFewRegisters = 8;
 // Where tiles are only moved, a thread has one vector. Where a kernel takes more instructions for each byte than the
 // GPU issues while memory moves it, a thread has several: they share its address arithmetic and the rows that are
 // repeated. The same in stencils, which read each byte several times through L1.
 constexpr int kManyVectors = 4;
 /// Where tiles around one place are loaded in whole vectors, a thread computes its vectors one after the other, and
 /// holds no more registers for more of them.
-constexpr int kMostVectors = 8;
+constexpr int kMaxVectors = 8;
 // Registers of a thread there. Without a limit the assembler takes more than it needs, and too few warps are left to
 // issue instructions while others wait for their results. What spills then gets a form without the limit.
 constexpr int kRegistersOfMany = 72;
@@ -106,7 +106,7 @@ int vectors_of_a_thread(const ir::Function& f, const analysis::KernelFacts& fact
   if (!facts.products.empty() || facts.moved_bytes == 0) return 1;
   const analysis::Neighbours neighbours = analysis::neighbours_of(f);
   if (!is_bound_by_instructions(f, facts, m)) return neighbours == analysis::Neighbours::None ? 1 : kManyVectors;
-  return neighbours == analysis::Neighbours::Whole ? kMostVectors : kManyVectors;
+  return neighbours == analysis::Neighbours::Whole ? kMaxVectors : kManyVectors;
 }
 
 /// Warps for rows in tiles of different lengths whose reductions are combined, `elements` for each warp: a power of
@@ -146,12 +146,12 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
   std::int64_t warps = facts.largest_tile / elements;
   if (row > facts.largest_tile) warps = warps_of_parts(row, elements, chained);
   if (facts.moved_bytes > 0) warps = facts.moved_bytes / (vectors * kBytesAWarp);
-  c.warps = std::clamp(power_of_two_below(warps), 1, kMostRowWarps);
+  c.warps = std::clamp(power_of_two_below(warps), 1, kMaxRowWarps);
   if (elements == kElementsAWarpReduced && keeps_nothing_of_rows(facts)) c.warps = 1;
   // What a kernel computes for each pair of elements of two rows is larger than what it loads.
   const std::int64_t fewest =
-      std::max(facts.largest_tile, facts.largest_computed) / (kThreadsAWarp * kMostElementsAThread);
-  c.warps = std::max(c.warps, std::min(power_of_two_below(fewest), kMostWideRowWarps));
+      std::max(facts.largest_tile, facts.largest_computed) / (kThreadsAWarp * kMaxElementsAThread);
+  c.warps = std::max(c.warps, std::min(power_of_two_below(fewest), kMaxWideRowWarps));
   // A row that is multiplied with each row of a tile: with less than one vector per thread its layout differs from the
   // tile's, and every step converts it through shared memory, with four barriers.
   if (facts.repeated_bytes > 0)
@@ -159,22 +159,22 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
   if (facts.reduces_after_loop && facts.narrow && facts.repeated_bytes == 0) {
     // One warp needs no barrier. If there must be several, many warps have more of the narrow accesses in flight.
     if (facts.largest_tile <= kOneWarpChunk) c.warps = 1;
-    if (facts.largest_tile >= kManyWarpsChunk) c.warps = kMostWalkWarps;
+    if (facts.largest_tile >= kManyWarpsChunk) c.warps = kMaxWalkWarps;
   }
   // While a block waits at the barriers after its loop, a second block has to keep loading.
-  if (facts.reduces_after_loop && c.warps >= kMostRowWarps) c.occupancy = 2;
+  if (facts.reduces_after_loop && c.warps >= kMaxRowWarps) c.occupancy = 2;
   const bool waits = facts.longest_row > 0 && !facts.reduces_after_loop;
-  if (!facts.narrow && waits && (c.warps == kMostRowWarps || (chained && (c.warps == 1 || c.warps >= kManyRowWarps)))) {
+  if (!facts.narrow && waits && (c.warps == kMaxRowWarps || (chained && (c.warps == 1 || c.warps >= kManyRowWarps)))) {
     // Few blocks share an SM, and while they wait at a barrier they load nothing. One more block is worth more than the
     // registers that the assembler would use without a limit.
     const std::int64_t threads = std::int64_t{c.warps} * 32;
     // A plain sum keeps nothing for later, but holds its row while it adds.
     const std::int64_t held = std::max(c.warps == 1 ? 0 : facts.kept_for_later, row);
-    const std::int64_t registers = held / threads + (c.warps == kMostRowWarps ? kRowRegisters : kLoneWarpRegisters);
+    const std::int64_t registers = held / threads + (c.warps == kMaxRowWarps ? kRowRegisters : kLoneWarpRegisters);
     const std::int64_t blocks = kRegisters / (std::max(threads, std::int64_t{kFewestSharingWarps} * 32) * registers);
     if (blocks > 1) c.occupancy = static_cast<int>(blocks);
   }
-  if (!facts.narrow && waits && c.warps > kMostRowWarps) {
+  if (!facts.narrow && waits && c.warps > kMaxRowWarps) {
     // One block of 32-bit numbers fits on an SM. Of rows that are loaded as 16 bits the assembler keeps what it has
     // loaded, and converts it once more, if two are to fit.
     const std::int64_t threads = std::int64_t{c.warps} * 32;
@@ -215,17 +215,16 @@ std::int64_t registers_of_largest(const ir::Function& f) {
 Choices choose_for_fma(const StepLoad& load, const analysis::KernelFacts& facts, const Machine& m) {
   Choices c;
   c.warps =
-      load.accumulators > kMostSumsOfFma * kWarpsOfProduct * kThreadsAWarp ? 2 * kWarpsOfProduct : warps_for(load, m);
+      load.accumulators > kMaxSumsOfFma * kWarpsOfProduct * kThreadsAWarp ? 2 * kWarpsOfProduct : warps_for(load, m);
   const bool small = std::ranges::any_of(
       facts.products, [](const analysis::Product& p) { return p.op->operand(0).type().elem() != ir::Elem::F32; });
   const std::int64_t tile = small ? registers_of_largest(*facts.products.front().op->function()) : 0;
-  c.warps =
-      std::max(c.warps, std::min(power_of_two_below(tile / (kThreadsAWarp * kTileRegistersOfFma)), kMostRowWarps));
+  c.warps = std::max(c.warps, std::min(power_of_two_below(tile / (kThreadsAWarp * kTileRegistersOfFma)), kMaxRowWarps));
   const std::int64_t threads = c.warps * kThreadsAWarp, held = std::max<std::int64_t>(load.accumulators / threads, 1);
   const auto edge = static_cast<std::int64_t>(std::sqrt(static_cast<double>(held)));
   const std::int64_t registers = held + 2 * edge * slice_of_product(held) + kOtherRegisters + tile / threads;
   const std::int64_t blocks = kRegisters / (std::min<std::int64_t>(registers, kRegistersAThread) * threads);
-  c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, kMostBlocksOfFma));
+  c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, kMaxBlocksOfFma));
   if (load.bytes == 0) return c;
   while (c.occupancy > 1 && steps_that_fit(load, facts, c, m) < 2) --c.occupancy;
   c.latency = static_cast<int>(std::clamp<std::int64_t>(steps_that_fit(load, facts, c, m), 2, kThinSteps));
@@ -265,17 +264,17 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
   const std::int64_t held = load.accumulators / c.ctas / threads;
   const std::int64_t registers = std::min<std::int64_t>(held + kOtherRegisters, kRegistersAThread) * threads;
   // A product outside of loops has no loads in flight while it computes; those of other blocks have to be.
-  const int most = load.bytes == 0 ? kMostBlocksWithoutLoop : 2;
+  const int most = load.bytes == 0 ? kMaxBlocksWithoutLoop : 2;
   c.occupancy = static_cast<int>(std::clamp<std::int64_t>(kRegisters / registers, 1, most));
   if (load.bytes == 0) return c;
   const bool thin = std::all_of(facts.products.begin(), facts.products.end(), waits_for_memory);
   if (!chained && thin) {
     // A few rows times weights: three steps of each CTA in flight, and as many CTAs as shared memory then allows.
     const std::int64_t shared = std::int64_t{m.shared_kib} * 1024;
-    c.occupancy = static_cast<int>(std::clamp<std::int64_t>(shared / (kThinSteps * load.bytes), 1, kMostThinBlocks));
+    c.occupancy = static_cast<int>(std::clamp<std::int64_t>(shared / (kThinSteps * load.bytes), 1, kMaxThinBlocks));
     // Shared memory has to hold two steps of each CTA beside the tiles that it stores.
     while (c.occupancy > 1 && steps_that_fit(load, facts, c, m) < 2) --c.occupancy;
-    c.latency = static_cast<int>(std::clamp<std::int64_t>(shared / c.occupancy / load.bytes, 2, kMostLatency));
+    c.latency = static_cast<int>(std::clamp<std::int64_t>(shared / c.occupancy / load.bytes, 2, kMaxLatency));
     return c;
   }
   // Small tiles mean that the problem hardly fills the device: one block per SM, with a larger prefetch distance. The
@@ -286,7 +285,7 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
       m.sm == kWarpgroupProducts && !chained && load.accumulators >= kLargeTile && (facts.is_persistent || one_wave);
   if (small || alone) c.occupancy = 1;
   if (small) {
-    c.latency = load.accumulators <= kSmallTile ? kSmallSteps : kMostLatency;
+    c.latency = load.accumulators <= kSmallTile ? kSmallSteps : kMaxLatency;
     // Where that many steps leave no room for a second block, two blocks with half the steps each are faster. Smaller
     // tiles (smaller weights) do not gain from it.
     const std::int64_t all = load.bytes * kSmallSteps, shared = std::int64_t{m.shared_kib} * 1024;
@@ -306,16 +305,16 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
   // Steps that fit into a CTA's share of shared memory; for a CTA alone on its SM the largest latency that pays.
   const std::int64_t steps = std::int64_t{m.shared_kib} * 1024 / c.occupancy / load.bytes;
   if (!chained && c.occupancy > 1 && load.kept_twice && load.loads_others && steps >= kFewestSteps &&
-      steps < kMostLatency) {
+      steps < kMaxLatency) {
     c.latency = static_cast<int>(std::clamp<std::int64_t>(steps + kStepsAskedBeside, 2, kDeepestLatency));
     return c;
   }
-  c.latency = chained && thin    ? static_cast<int>(std::clamp<std::int64_t>(steps, 2, kMostLatency))
+  c.latency = chained && thin    ? static_cast<int>(std::clamp<std::int64_t>(steps, 2, kMaxLatency))
               : chained          ? 2
               : c.ctas > 1       ? kClusterLatency
-              : c.occupancy == 1 ? kMostLatency
-              : one_each         ? static_cast<int>(std::clamp<std::int64_t>(steps, 2, kMostLatency))
-                                 : static_cast<int>(std::clamp<std::int64_t>(steps / 2 * 2, 2, kMostLatency));
+              : c.occupancy == 1 ? kMaxLatency
+              : one_each         ? static_cast<int>(std::clamp<std::int64_t>(steps, 2, kMaxLatency))
+                                 : static_cast<int>(std::clamp<std::int64_t>(steps / 2 * 2, 2, kMaxLatency));
   return c;
 }
 
@@ -326,8 +325,8 @@ int registers_of(const Tuning& t) {
 }
 
 int most_vectors(const Tuning& t) {
-  const int most = t.vectors.value_or(kMostVectors);
-  require_power_of_two("vectors", most, kMostVectors);
+  const int most = t.vectors.value_or(kMaxVectors);
+  require_power_of_two("vectors", most, kMaxVectors);
   return most;
 }
 
@@ -335,7 +334,7 @@ int most_vectors(const Tuning& t) {
 /// many as come nearest to it: three blocks would leave a sixth of the registers unused.
 int blocks_within_limit(const Tuning& tuning, int warps) {
   const int of_block = std::max(warps, kFewestSharingWarps) * kThreadsAWarp * registers_of(tuning);
-  const int more = warps == kMostRowWarps && !tuning.registers ? of_block / 2 : 0;
+  const int more = warps == kMaxRowWarps && !tuning.registers ? of_block / 2 : 0;
   return std::max(1, static_cast<int>((kRegisters + more) / of_block));
 }
 
@@ -363,9 +362,9 @@ int most_warps(const analysis::KernelFacts& facts) {
 /// all that the occupancy leaves it, for buffers that it could as well use again.
 void choose_for_scans(const ScannedRegisters& of_scans, const analysis::KernelFacts& facts, Choices& c) {
   const std::int64_t scanned = of_scans.tile;
-  const int fewest = power_of_two_below(scanned / (kThreadsAWarp * kMostScannedAThread));
+  const int fewest = power_of_two_below(scanned / (kThreadsAWarp * kMaxScannedAThread));
   const int before = std::max(c.warps, 1);
-  c.warps = std::max(c.warps, std::min({fewest, kMostRowWarps, most_warps(facts)}));
+  c.warps = std::max(c.warps, std::min({fewest, kMaxRowWarps, most_warps(facts)}));
   if (!facts.products.empty()) {  // its registers come on top of those that the products leave a thread
     const std::int64_t own = std::int64_t{kRegisters} * c.warps / before / std::max(c.occupancy, 1);
     if (scanned >= kFewRegisters * c.warps * kThreadsAWarp)
@@ -374,7 +373,7 @@ void choose_for_scans(const ScannedRegisters& of_scans, const analysis::KernelFa
   }
   const std::int64_t registers = (2 * scanned + of_scans.beside) / (c.warps * kThreadsAWarp) + kScanRegisters;
   const std::int64_t blocks = kRegisters / (std::max(c.warps, kFewestSharingWarps) * kThreadsAWarp * registers);
-  c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, std::max(1, kMostScanWarps / c.warps)));
+  c.occupancy = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, std::max(1, kMaxScanWarps / c.warps)));
 }
 
 void override_choices(Choices& c, const Tuning& t, const Machine& m, int most) {

@@ -371,7 +371,7 @@ std::int64_t bytes_inside(const analysis::Access& access) {
 // Tuned on an H200: bench/notes/coarsen_blocks.md. With more pieces a tile no longer fits the registers of a few warps.
 constexpr std::int64_t kBytesOfBlock = 8192, kBytesOfLongRows = 4096, kBytesOfSharedPlaces = 16384;
 constexpr std::int64_t kBytesOfWarp = 512;  // one vector for each thread
-constexpr int kMostPieces = 32;
+constexpr int kMaxPiecesOfBlock = 32;
 
 /// What a block does for one piece.
 struct Piece {
@@ -384,7 +384,7 @@ struct Piece {
   bool shares_places = false;
   /// It adds to few places: combine_atomics combines what a block of at least so many pieces adds; 0: nothing.
   std::int64_t fewest_combined = 0;
-  std::int64_t most = kMostPieces;  ///< pieces of a block
+  std::int64_t most = kMaxPiecesOfBlock;  ///< pieces of a block
 };
 
 /// Zero where several pieces per block do not pay: blocks that load in a loop run long enough by themselves, and a scan
@@ -399,13 +399,13 @@ Piece piece_of(const ir::Function& f, const Varying& varying) {
     const auto access = analysis::access_of(op);
     if (!access) return;
     const CombinedPieces combined = op.op() == Op::AtomicRMWTko ? pieces_combined(op) : CombinedPieces();
-    if (combined.fewest > 0 && combined.fewest <= kMostPieces) {
+    if (combined.fewest > 0 && combined.fewest <= kMaxPiecesOfBlock) {
       piece.fewest_combined = std::max(piece.fewest_combined, combined.fewest);
       piece.most = std::min(piece.most, combined.enough);
     }
     const bool shared = op.op() == Op::AtomicRMWTko && !varying.has(access->pointers) && is_reduced(op);
     piece.shares_places = piece.shares_places || shared;
-    if (shared || (combined.fewest > 0 && combined.fewest <= kMostPieces)) {
+    if (shared || (combined.fewest > 0 && combined.fewest <= kMaxPiecesOfBlock)) {
       never = never || analysis::loops_around(op) > 0;
       return;
     }
@@ -447,9 +447,10 @@ int pieces_that_pay(const ir::Function& f, const Varying& varying) {
 
 void coarsen_blocks(ir::Function& f, const analysis::LaunchContract* contract, bool many_pieces, const Tuning& tuning,
                     Choices& choices) {
-  if (tuning.pieces && (*tuning.pieces < 1 || *tuning.pieces > kMostPieces || (*tuning.pieces & (*tuning.pieces - 1))))
+  if (tuning.pieces &&
+      (*tuning.pieces < 1 || *tuning.pieces > kMaxPiecesOfBlock || (*tuning.pieces & (*tuning.pieces - 1))))
     throw CompileError(
-        concat("tuning: expected pieces as a power of two from 1 to ", kMostPieces, ", found ", *tuning.pieces));
+        concat("tuning: expected pieces as a power of two from 1 to ", kMaxPiecesOfBlock, ", found ", *tuning.pieces));
   if (contract == nullptr || contract->wide_grid) return;
   if (contract->pieces_of_tensor < 0 && contract->blocks_arg < 0) return;
   if (tuning.pieces ? *tuning.pieces == 1 : !many_pieces) return;

@@ -44,7 +44,7 @@ struct Update {
 
 // Values of f32 between these bounds are sums of three numbers of bf16, which has 8 significant bits: rounded, none
 // overflows, and the last bit of the last one is at least 2^-110, where bf16 has no denormal numbers.
-constexpr double kLeastSummed = 0x1p-87, kMostSummed = 0x1p127;
+constexpr double kLeastSummed = 0x1p-87, kMaxSummed = 0x1p127;
 constexpr int kPartsOfFloat = 3;
 
 constexpr int kDeepestChoice = 6;
@@ -167,13 +167,16 @@ class Combination {
   /// The index, or one that matches no row of the product where `mask` is false.
   Value masked_index(Value mask) {
     const Value index = all_.front().index;
-    return mask ? select(reshaped(mask, index.type().shape()), index, number(kPlaces, index)) : index;
+    if (!mask) return index;
+    const Value none = number(kPlaces, index);
+    return select(reshaped(mask, index.type().shape()), index, none);
   }
   /// True for values that are sums of parts.
   Value is_summed(Value values) {
     const Value size = b_.create(Op::AbsF, {values}, {values.type()})->result();
-    const Value inside = binary(Op::AndI, compared_to(ir::ComparisonPredicate::GreaterEqual, size, kLeastSummed),
-                                compared_to(ir::ComparisonPredicate::LessEqual, size, kMostSummed));
+    const Value small = compared_to(ir::ComparisonPredicate::LessEqual, size, kMaxSummed);
+    const Value large = compared_to(ir::ComparisonPredicate::GreaterEqual, size, kLeastSummed);
+    const Value inside = binary(Op::AndI, large, small);
     return binary(Op::OrI, inside, compared_to(ir::ComparisonPredicate::Equal, values, 0));
   }
 

@@ -43,10 +43,10 @@ namespace {
 constexpr int kHeldRegisters = 32;    // of a thread, for the tiles that it holds while it waits
 constexpr int kRegistersBeside = 40;  // of a thread: tiles of the other tensors, addresses
 constexpr int kInterleaved = 2;       // further iterations whose tiles a loop of a known length has in flight
-constexpr int kMostChosen = 2;        // iterations: more hide nothing that two do not (bench/notes/overlap_launches.md)
+constexpr int kMaxChosen = 2;         // iterations: more hide nothing that two do not (bench/notes/overlap_launches.md)
 constexpr std::int64_t kLanes = 32;   // threads of a warp
 constexpr int kWarpsIfUnknown = 4;
-constexpr std::size_t kMostCopied = 400;  // operations of all peeled iterations
+constexpr std::size_t kMaxCopied = 400;  // operations of all peeled iterations
 
 /// True for loops with step 1 whose iterations only compute and load: they have no token dependences, no way out but
 /// the end, and no loops or products inside. (Operands of products are loaded to shared memory by warps of their own.)
@@ -139,8 +139,11 @@ Value has_first_alone(Builder& b, Value launch_flags, std::int64_t bits) {
   const auto masked = [&](std::int64_t mask) {
     return b.create(Op::AndI, {launch_flags, b.constant_int(ir::Elem::I32, mask)}, {launch_flags.type()})->result();
   };
-  const Value first = compared(b, ir::ComparisonPredicate::NotEqual, masked(1), b.constant_int(ir::Elem::I32, 0));
-  const Value some = compared(b, ir::ComparisonPredicate::NotEqual, masked(bits), b.constant_int(ir::Elem::I32, bits));
+  const auto differs = [&](std::int64_t mask, std::int64_t from) {
+    const Value number = b.constant_int(ir::Elem::I32, from);
+    return compared(b, ir::ComparisonPredicate::NotEqual, masked(mask), number);
+  };
+  const Value first = differs(1, 0), some = differs(bits, bits);
   return b.create(Op::AndI, {first, some}, {first.type()})->result();
 }
 
@@ -225,9 +228,9 @@ std::optional<EarlyTiles> early_tiles_of(Operation& loop, const Block& entry, in
   int step = 0, carried = 0;
   for (const Operation* load : tensor->loads) step += registers_of(load->result(0).type(), warps);
   for (std::size_t i = 0; i < loop.num_results(); ++i) carried += registers_of(loop.result(i).type(), warps);
-  const int iterations = requested ? *requested : std::min(kMostChosen, kHeldRegisters / std::max(1, step));
+  const int iterations = requested ? *requested : std::min(kMaxChosen, kHeldRegisters / std::max(1, step));
   const auto size = static_cast<std::size_t>(std::distance(loop.region(0).begin(), loop.region(0).end()));
-  if (iterations < 1 || size * static_cast<std::size_t>(iterations) > kMostCopied) return std::nullopt;
+  if (iterations < 1 || size * static_cast<std::size_t>(iterations) > kMaxCopied) return std::nullopt;
   const int interleaved = constant_int(loop.operand(1)) ? kInterleaved * step : 0;
   const int registers = std::max(iterations * step, carried + step) + kRegistersBeside + interleaved;
   return EarlyTiles{&loop, tensor->address, tensor->loads, iterations, registers};

@@ -61,7 +61,8 @@ class PointerTile {
       if (axes_[i].extent == 1) continue;
       std::vector<std::int64_t> reached(p.type().shape().begin(), p.type().shape().end());
       reached[place(i)] = axes_[i].extent;
-      p = moved(broadcast_to(b_, p, reached), broadcast_to(b_, offsets(i), reached));
+      const Value steps = broadcast_to(b_, offsets(i), reached);
+      p = moved(broadcast_to(b_, p, reached), steps);
     }
     return p;
   }
@@ -128,8 +129,8 @@ class PointerTile {
       return compared(b_, ir::ComparisonPredicate::Less, steps, splat(b_, count, steps.type().shape()));
     std::vector<std::int64_t> both(steps.type().shape().begin(), steps.type().shape().end());
     both[0] = shape_[0];
-    return compared(b_, ir::ComparisonPredicate::Less, broadcast_to(b_, steps, both),
-                    broadcast_to(b_, along_pieces(count), both));
+    const Value counts = broadcast_to(b_, along_pieces(count), both);
+    return compared(b_, ir::ComparisonPredicate::Less, broadcast_to(b_, steps, both), counts);
   }
 
   Builder& b_;
@@ -156,10 +157,10 @@ bool can_use_pointers(const Operation& access) {
 }
 
 bool views_misread(ir::Type tile) {
-  constexpr std::int64_t kMostThreads = 1024;  // of a block
+  constexpr std::int64_t kMaxThreads = 1024;  // of a block
   const auto long_axes =
       std::count_if(tile.shape().begin(), tile.shape().end(), [](auto extent) { return extent > 1; });
-  return tile.num_elements() < kMostThreads && long_axes > 1;
+  return tile.num_elements() < kMaxThreads && long_axes > 1;
 }
 
 Operation* use_pointers(Operation& op, Value valid) {

@@ -46,9 +46,9 @@ namespace {
 constexpr std::int64_t kWorthPrefetching = 256;  // elements
 /// Limits of loads of several iterations at once (bench/notes/prefetch_loads.md). Of an iteration: the bytes that it
 /// loads, and the elements that it computes (128 for each thread of a warp: with more it does not wait for memory).
-constexpr std::int64_t kSmallStep = 1024, kMostComputed = 4096;
+constexpr std::int64_t kSmallStep = 1024, kMaxComputed = 4096;
 /// Of the unrolled body: the bytes that it loads, its iterations and its operations.
-constexpr std::int64_t kBytesAhead = 4096, kMostIterations = 8, kMostUnrolled = 400;
+constexpr std::int64_t kBytesAhead = 4096, kMaxIterations = 8, kMaxUnrolled = 400;
 
 /// True for loops with step 1 and no early exit, without loops and products inside.
 bool is_simple_walk(const Operation& loop) {
@@ -183,9 +183,9 @@ std::int64_t iterations_at_once(const Operation& loop) {
     ++operations;
   });
   const auto low = constant_int(loop.operand(0));
-  if (!stores || bytes == 0 || bytes > kSmallStep || computed > kMostComputed || !low || *low < 0) return 1;
-  std::int64_t n = kMostIterations;
-  while (n > 1 && (n * bytes > kBytesAhead || n * operations > kMostUnrolled)) n /= 2;
+  if (!stores || bytes == 0 || bytes > kSmallStep || computed > kMaxComputed || !low || *low < 0) return 1;
+  std::int64_t n = kMaxIterations;
+  while (n > 1 && (n * bytes > kBytesAhead || n * operations > kMaxUnrolled)) n /= 2;
   return n;
 }
 
@@ -203,7 +203,8 @@ void unroll(Operation& loop, const Ahead& ahead, std::int64_t n) {
   for (const Value v : inits) types.push_back(v.type());
 
   Operation* top = b.create(Op::MaxI, {low, high}, {low.type()}, {{AttrName::signedness, ir::Signedness::Signed}});
-  const Value left = made(Op::AndI, made(Op::SubI, top->result(), low), number(n - 1));
+  const Value mask = number(n - 1);
+  const Value left = made(Op::AndI, made(Op::SubI, top->result(), low), mask);
   const Value end = made(Op::SubI, top->result(), left);
   const Value any = compared(b, ir::ComparisonPredicate::Less, low, end);
   Operation* branch = b.create(Op::If, std::vector<Value>{any}, types);

@@ -25,7 +25,7 @@ constexpr double kLog2E = 1.44269504088896340736;
 // Between these bounds (with room for the rounding that float_range ignores) neither an operand nor its reciprocal is
 // denormal.
 constexpr double kTiny = 0x1p-120, kHuge = 0x1p120;
-constexpr double kMostTerm = 0x1p100;  // added to any finite number, it gives a finite one
+constexpr double kMaxTerm = 0x1p100;  // added to any finite number, it gives a finite one
 /// A divisor shared by at least this many quotients is scaled before it is broadcast.
 constexpr std::int64_t kShared = 4;
 
@@ -99,7 +99,7 @@ Value sixteenth(ir::Builder& b, Value divisor) {
   if (sum != nullptr && sum->op() == Op::AddF && divisor.has_one_use() && rounds_plainly(*sum))
     for (const std::size_t i : {0, 1}) {
       const auto c = constant_float(sum->operand(i));
-      if (c && std::abs(*c) >= kTiny && std::abs(*c) <= kMostTerm)
+      if (c && std::abs(*c) >= kTiny && std::abs(*c) <= kMaxTerm)
         return b.create(Op::Fma, {sum->operand(1 - i), number(kSixteenth), number(*c * kSixteenth)}, {t})->result();
     }
   return b.create(Op::MulF, {divisor, number(kSixteenth)}, {t})->result();

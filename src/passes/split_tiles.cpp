@@ -469,13 +469,13 @@ bool split_one(ir::Function& f, const Certifier* certifier) {
 }
 
 // Bounds the time of compiling: each axis takes walks over the kernel. Kernels have one or two such axes.
-constexpr int kMostAxes = 8;
+constexpr int kMaxAxes = 8;
 
 }  // namespace
 
 bool split_tiles(ir::Function& f, const Certifier* certifier) {
   bool changed = false;
-  for (int n = 0; n < kMostAxes && split_one(f, certifier); ++n) changed = true;
+  for (int n = 0; n < kMaxAxes && split_one(f, certifier); ++n) changed = true;
   ir::remove_dead_code(f);
   return changed;
 }

@@ -125,7 +125,7 @@ void check_numbers(const Tuning& t) {
       throw CompileError(concat("tuning: expected ", what, " from 0 to ", most, ", found ", *value));
   };
   require_up_to("ahead", t.ahead, kMaxAhead);
-  require_up_to("early_tiles", t.early_tiles, kMostEarlyTiles);
+  require_up_to("early_tiles", t.early_tiles, kMaxEarlyTiles);
 }
 
 std::string text_of(const Tuning& t) {

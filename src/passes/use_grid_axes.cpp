@@ -198,10 +198,10 @@ std::vector<analysis::LaunchQuestion> ask_grid_fits(const analysis::AskedKernel&
   analysis::LaunchQuestion q{.use = analysis::ObligationUse::Division, .where = kernel.division->loc};
   for (int a = 0; a < rank; ++a)
     q.bounds.push_back(
-        {.of = analysis::LaunchBound::Of::PiecesAlong, .index = a, .most = analysis::kMostBlocksAlongYOrZ});
+        {.of = analysis::LaunchBound::Of::PiecesAlong, .index = a, .most = analysis::kMaxBlocksAlongYOrZ});
   if (rank > 2)
     q.bounds.push_back(
-        {.of = analysis::LaunchBound::Of::FirstAxes, .index = rank - 2, .most = analysis::kMostBlocksAlongYOrZ});
+        {.of = analysis::LaunchBound::Of::FirstAxes, .index = rank - 2, .most = analysis::kMaxBlocksAlongYOrZ});
   return {q};
 }
 

@@ -34,7 +34,7 @@ using ir::Value;
 
 namespace {
 
-constexpr std::size_t kMostOperations = 600;  // that are duplicated
+constexpr std::size_t kMaxOperations = 600;  // that are duplicated
 /// Masked loads from which on two versions are faster by themselves (bench/notes/choose_hints.md).
 constexpr std::size_t kWorthVersions = 3;
 
@@ -88,7 +88,7 @@ class Versions {
     // From the first access on: tiles loaded before the branch would need the layouts of both versions.
     Operation* first = block_.front();
     while (first && !analysis::is_access(*first) && first->num_regions() == 0) first = first->next();
-    if (!first || size_behind(*first) > kMostOperations) return false;
+    if (!first || size_behind(*first) > kMaxOperations) return false;
     find_masks(*first);
     if (masked_.size() < fewest) return false;
     Builder b = Builder::before(first);

@@ -80,7 +80,7 @@ void FailureLog::log(std::uint64_t number, const FailureRef& failure) noexcept {
   try {
     entries_.push_back({number, failure});
   } catch (...) { forgotten_until_ = number; }
-  if (entries_.size() > kMostEntries) {
+  if (entries_.size() > kMaxEntries) {
     forgotten_until_ = std::max(forgotten_until_, entries_.front().number);
     entries_.pop_front();
   }

@@ -34,7 +34,7 @@ class FailureLog final : public QueueObserver {
 
   /// Bounds the list of a program that never synchronizes its streams. Older entries are dropped; asking for them gives
   /// a failure of its own.
-  static constexpr std::size_t kMostEntries = 1024;
+  static constexpr std::size_t kMaxEntries = 1024;
 
   mutable std::mutex mutex_;
   std::deque<Entry> entries_;          // by number

@@ -13,7 +13,7 @@ namespace {
 
 class Blocks final : public std::pmr::memory_resource {
  private:
-  static constexpr std::size_t kMostBytes = TESSERA_ASAN ? 0 : std::size_t{1} << 20, kMostBlocks = 64;
+  static constexpr std::size_t kMaxBytes = TESSERA_ASAN ? 0 : std::size_t{1} << 20, kMaxBlocks = 64;
 
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
@@ -33,7 +33,7 @@ class Blocks final : public std::pmr::memory_resource {
   bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
 
   std::mutex mutex_;
-  FreeBlocks free_{kMostBytes, kMostBlocks};
+  FreeBlocks free_{kMaxBytes, kMaxBlocks};
 };
 
 }  // namespace

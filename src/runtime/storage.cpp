@@ -23,7 +23,7 @@ namespace tessera::runtime {
 
 namespace {
 
-constexpr auto kMostBytes = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+constexpr auto kMaxBytes = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
 
 std::size_t allocated_size(std::size_t bytes) { return std::max<std::size_t>(bytes, 1); }
 
@@ -52,7 +52,7 @@ StorageRef Storage::allocate(Device device, std::size_t bytes, const StorageOpti
 StorageRef Storage::allocate(const std::shared_ptr<StreamCore>& stream, std::size_t bytes,
                              const StorageOptions& options) {
   if (stream->guest_memory() != nullptr) {
-    if (bytes > kMostBytes) throw_too_large(bytes, options.where);
+    if (bytes > kMaxBytes) throw_too_large(bytes, options.where);
     return located(options.where, bytes, [&] { return make_guest(*stream, bytes, options); });
   }
   return make(stream->device(), options.poison ? nullptr : stream, bytes, options);  // poison is written at once
@@ -60,7 +60,7 @@ StorageRef Storage::allocate(const std::shared_ptr<StreamCore>& stream, std::siz
 
 StorageRef Storage::make(Device device, const std::shared_ptr<StreamCore>& stream, std::size_t bytes,
                          const StorageOptions& options) {
-  if (bytes > kMostBytes) throw_too_large(bytes, options.where);
+  if (bytes > kMaxBytes) throw_too_large(bytes, options.where);
   return located(options.where, bytes, [&] {
     auto storage = std::make_shared<Storage>(Private(), device, nullptr, bytes, nullptr, options.label);
     GraphRecording* const capture = CaptureScope::innermost();
@@ -82,7 +82,7 @@ StorageRef Storage::make(Device device, const std::shared_ptr<StreamCore>& strea
 /// The shadow follows the elements in the same allocation.
 void Storage::set_shadow(const StorageOptions& options) {
   const std::size_t count = bytes_ / options.element_bytes;
-  if (bytes_ > kMostBytes - kStorageAlignment - count) throw_too_large(bytes_, options.where);
+  if (bytes_ > kMaxBytes - kStorageAlignment - count) throw_too_large(bytes_, options.where);
   shadow_at_ = (bytes_ + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment;
   shadow_bytes_ = count;
   shadow_grain_ = options.element_bytes;

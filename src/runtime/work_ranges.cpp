@@ -36,7 +36,7 @@ void WorkRanges::drop_ended() {
   std::erase_if(ranges_, [](const Range& range) {
     return range.stream->has_ended(range.last) && range.stream->succeeded(range.first, range.last);
   });
-  drop_at_ = std::max(kMostRanges, 2 * ranges_.size());
+  drop_at_ = std::max(kMaxRanges, 2 * ranges_.size());
 }
 
 void WorkRanges::wait() {

@@ -11,8 +11,8 @@
 namespace tessera::fuzz {
 namespace {
 
-constexpr int kMostAxes = 4;
-using Sizes = std::array<std::int64_t, kMostAxes>;
+constexpr int kMaxAxes = 4;
+using Sizes = std::array<std::int64_t, kMaxAxes>;
 constexpr ElementType kElements[] = {
 #define TESSERA_ELEMENT(name, ...) ElementType::name,
 #include "tessera/base/element_types.def"
@@ -57,7 +57,7 @@ struct Producer {
 
   explicit Producer(Input& in) {
     auto& t = managed.dl_tensor;
-    const auto axes = static_cast<std::size_t>(in.number<std::uint8_t>() % (kMostAxes + 1));
+    const auto axes = static_cast<std::size_t>(in.number<std::uint8_t>() % (kMaxAxes + 1));
     t.ndim = in.flag() ? static_cast<std::int32_t>(axes) : in.number<std::int32_t>();
     t.dtype.code = in.number<std::uint8_t>() % 20;
     t.dtype.bits = in.flag() ? 32 : in.number<std::uint8_t>();
@@ -168,7 +168,7 @@ Seeds seeds_dlpack() {
 
 void fuzz_borrow(Bytes bytes) {
   Input in(bytes);
-  const auto axes = static_cast<std::size_t>(1 + in.number<std::uint8_t>() % kMostAxes);
+  const auto axes = static_cast<std::size_t>(1 + in.number<std::uint8_t>() % kMaxAxes);
   const ElementType row = kElements[in.number<std::uint8_t>() % std::size(kElements)];
   Sizes dims{}, strides{};
   for (std::size_t i = 0; i < axes; ++i) dims[i] = std::max<std::int64_t>(0, in.extent());

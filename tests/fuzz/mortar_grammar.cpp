@@ -14,15 +14,15 @@ namespace {
 using mortar::Grammar;
 using mortar::TokenId;
 
-constexpr TokenId kEnd = 262;                                              // <|im_end|>
-constexpr mortar::GrammarLimits kGrammarLimits{.steps = 200'000};          // 2 ms by the figure of GrammarLimits
-constexpr double kMostSeconds = 20;                                        // of processor time, under sanitizers
-constexpr std::size_t kMostBytes = 40 * kGrammarLimits.steps + (1 << 20);  // of the compiled form
+constexpr TokenId kEnd = 262;                                             // <|im_end|>
+constexpr mortar::GrammarLimits kGrammarLimits{.steps = 200'000};         // 2 ms by the figure of GrammarLimits
+constexpr double kMaxSeconds = 20;                                        // of processor time, under sanitizers
+constexpr std::size_t kMaxBytes = 40 * kGrammarLimits.steps + (1 << 20);  // of the compiled form
 
 /// Ends the program where an input takes too long: one request must not hold a core.
 class Budget {
  public:
-  ~Budget() { FUZZ_REQUIRE(static_cast<double>(std::clock() - start_) / CLOCKS_PER_SEC < kMostSeconds); }
+  ~Budget() { FUZZ_REQUIRE(static_cast<double>(std::clock() - start_) / CLOCKS_PER_SEC < kMaxSeconds); }
 
  private:
   std::clock_t start_ = std::clock();
@@ -35,7 +35,7 @@ bool has(const std::vector<std::uint32_t>& mask, TokenId id) {
 /// An answer that the input chooses among those that are allowed. What a mask allows is accepted, and nothing else.
 void walk(Grammar grammar, const mortar::ConstraintOptions& options, Bytes choices) {
   static const auto vocabulary = std::make_shared<const mortar::Vocabulary>(small_tokenizer());
-  FUZZ_REQUIRE(grammar.bytes() <= kMostBytes);
+  FUZZ_REQUIRE(grammar.bytes() <= kMaxBytes);
   const auto constraint = mortar::constrain(std::make_shared<const Grammar>(std::move(grammar)), vocabulary, options);
   const TokenId size = static_cast<TokenId>(small_tokenizer().size());
   std::vector<std::uint32_t> mask((static_cast<std::size_t>(size) + 31) / 32), again = mask;

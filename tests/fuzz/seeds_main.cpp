@@ -13,7 +13,7 @@
 #include "tessera/base/sanitizers.hpp"
 
 namespace {
-[[maybe_unused]] constexpr std::size_t kMostAllocated = std::size_t{64} << 20;  // at once, for inputs of a few KiB
+[[maybe_unused]] constexpr std::size_t kMaxAllocated = std::size_t{64} << 20;  // at once, for inputs of a few KiB
 }
 
 // No input makes the library allocate a size that the input only states. Sanitizers have their own limit.
@@ -21,12 +21,12 @@ namespace {
 extern "C" const char* __asan_default_options() { return "max_allocation_size_mb=64:allocator_may_return_null=0"; }
 #elif !TESSERA_TSAN
 void* operator new(std::size_t bytes) {
-  FUZZ_REQUIRE(bytes <= kMostAllocated);
+  FUZZ_REQUIRE(bytes <= kMaxAllocated);
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  FUZZ_REQUIRE(bytes <= kMostAllocated);
+  FUZZ_REQUIRE(bytes <= kMaxAllocated);
   return std::malloc(bytes);
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
@@ -59,14 +59,14 @@ std::size_t of_today(std::size_t turns) {
   return static_cast<std::size_t>(days.count()) % turns;
 }
 
-constexpr std::size_t kMostPlaces = 100;  // of a seed: the tests are to be quick
+constexpr std::size_t kMaxPlaces = 100;  // of a seed: the tests are to be quick
 
 /// Beginnings, and bytes as 0, 255, their neighbours and with one bit changed: everywhere in small seeds, in larger
 /// ones at places the same distance apart.
 int run_around(const Target& t, const std::string& seed, const std::string& name) {
   run(t, seed, name);
   int runs = 1;
-  const std::size_t step = seed.size() / kMostPlaces + 1, turns = tessera::test::one_in(4);
+  const std::size_t step = seed.size() / kMaxPlaces + 1, turns = tessera::test::one_in(4);
   for (std::size_t i = of_today(turns) * step; i < seed.size(); i += turns * step) {
     run(t, std::string_view(seed).substr(0, i), tessera::concat(name, " cut to ", i));
     const auto old = static_cast<unsigned char>(seed[i]);

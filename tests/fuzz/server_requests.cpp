@@ -123,7 +123,7 @@ void check_generation(const server::Generation& g) {
   FUZZ_REQUIRE(g.choices >= 1 && g.choices <= limits.choices);
   FUZZ_REQUIRE(g.stop.size() <= limits.stops && g.logprobs >= -1 && g.logprobs <= 20);
   FUZZ_REQUIRE(!g.max_tokens || *g.max_tokens >= 1);
-  FUZZ_REQUIRE(g.logit_bias.size() <= kMostBiases);
+  FUZZ_REQUIRE(g.logit_bias.size() <= kMaxBiases);
   for (const auto* ids : {&g.stop_ids, &g.allowed_ids})
     for (const TokenId id : *ids) FUZZ_REQUIRE(id >= 0 && id < limits.vocabulary);
   for (const auto& [id, bias] : g.logit_bias) FUZZ_REQUIRE(id >= 0 && id < limits.vocabulary && bias == bias);

@@ -19,7 +19,7 @@
 namespace tessera::generate {
 namespace {
 
-constexpr double kMostSeconds = 20;
+constexpr double kMaxSeconds = 20;
 
 /// Processor time of the assembler so far.
 double assembler_seconds() {
@@ -96,7 +96,7 @@ Assembled assembled(const Program& p, int sm) {
     a.seconds = std::min(assembler_seconds() - before, passed.count());
     a.resources = r.notes.resources;
     a.form = jit::name_of(r.form);
-    if (a.seconds > kMostSeconds) a.problem = concat("the assembler needs ", a.seconds, " s");
+    if (a.seconds > kMaxSeconds) a.problem = concat("the assembler needs ", a.seconds, " s");
     // Where registers are limited, a little may spill.
     if (!jit::spills_too_much(r.notes, true)) return a;
     if (const std::string other = form_that_does_not_spill(p, sm); !other.empty())

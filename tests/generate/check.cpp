@@ -21,7 +21,7 @@ class Checker : ValueChecker {
 
  private:
   void parameter(const Param& p) {
-    want(p.rank() <= kMostAxes && (p.rank() > 0) == p.is_tensor(), "the rank of a parameter");
+    want(p.rank() <= kMaxAxes && (p.rank() > 0) == p.is_tensor(), "the rank of a parameter");
     int parts = 0;
     for (const int e : p.extents) {
       if (p.has_pieces()) {
@@ -207,7 +207,7 @@ class Checker : ValueChecker {
     shape(n, 2, p.extents.size() + 1);
     const Type common = positions(n, p.rank());
     want(can_accumulate(p.elem, static_cast<lang::AccOp>(n.n[1])), "an accumulation of this element type");
-    want(value(n.kids.back()).elem == p.elem && joint(common, n.kids.back().type).size() <= kMostElements,
+    want(value(n.kids.back()).elem == p.elem && joint(common, n.kids.back().type).size() <= kMaxElements,
          "the value of an accumulation");
   }
 

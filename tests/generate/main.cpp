@@ -46,7 +46,7 @@ struct Arguments {
   Program program(std::uint64_t number) const { return pairs ? random_pair(number) : random_program(number); }
 };
 
-constexpr int kSecondsPerProgram = 20, kMostFailures = 16, kGoOn = 3;
+constexpr int kSecondsPerProgram = 20, kMaxFailures = 16, kGoOn = 3;
 
 /// A program that takes longer, in time of the processor, ends the process.
 void limit_time() {
@@ -115,7 +115,7 @@ struct Worker {
   std::atomic<std::uint64_t> seed;  ///< that it is running
   Counts counts;
   int failures;
-  std::uint64_t failed[kMostFailures];
+  std::uint64_t failed[kMaxFailures];
 };
 
 class Crew {
@@ -149,7 +149,7 @@ class Crew {
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
   void fail(int w, std::uint64_t seed) {
     Worker& worker = workers_[w];
-    if (worker.failures < kMostFailures) worker.failed[worker.failures++] = seed;
+    if (worker.failures < kMaxFailures) worker.failed[worker.failures++] = seed;
   }
   void start(int w, std::uint64_t seed) {
     std::fflush(nullptr);
@@ -260,7 +260,7 @@ bool parse(int argc, char** argv, Arguments& a) {
       } else if (word == "--jobs") {
         a.jobs = std::max(1, std::atoi(value));
       } else if (word == "--failures") {
-        a.failures = std::min(kMostFailures, std::atoi(value));
+        a.failures = std::min(kMaxFailures, std::atoi(value));
       } else if (word == "--files") {
         a.files = text;
       } else {

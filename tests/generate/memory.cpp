@@ -10,7 +10,7 @@
 namespace tessera::generate {
 namespace {
 
-constexpr std::size_t kMostBytes = 1 << 18;
+constexpr std::size_t kMaxBytes = 1 << 18;
 constexpr std::byte kCanary{0x5C};
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
@@ -83,7 +83,7 @@ bool Memory::make(const Program& p, const Launch& launch) {
     placed.bytes = static_cast<std::size_t>(t.before + span + t.after) * size;
     total += (placed.bytes + kGuard - 1) / kGuard * kGuard + kGuard;
     tensors.push_back(placed);
-    if (total > kMostBytes) return false;
+    if (total > kMaxBytes) return false;
   }
   initial.assign(total, kCanary);
   element.assign(total, 0);

@@ -27,13 +27,13 @@ struct KindInfo {
 };
 const KindInfo& info(Kind);
 
-inline constexpr int kMostAxes = 3;
+inline constexpr int kMaxAxes = 3;
 
 /// Element type and extents of a tile.
 struct Type {
   ElementType elem = ElementType::i32;
   int rank = 0;
-  std::array<int, kMostAxes> extents{};
+  std::array<int, kMaxAxes> extents{};
 
   static Type scalar(ElementType e) { return {e, 0, {}}; }
   static Type of(ElementType e, std::initializer_list<int> extents);

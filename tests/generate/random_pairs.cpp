@@ -7,7 +7,7 @@
 namespace tessera::generate {
 namespace {
 
-constexpr int kMostExtent = 256, kPairBytes = 1 << 15;  // of a tile, by elements of 4 bytes at least
+constexpr int kMaxExtent = 256, kPairBytes = 1 << 15;  // of a tile, by elements of 4 bytes at least
 constexpr int kGpus[] = {90, 80, 100, 120};
 
 /// A number of 1, 2, 4, ..., most.
@@ -38,7 +38,7 @@ class PairGenerator : Generator {
     for (int k = 0; k < t.rank; ++k) {
       const int axis = (first + k) % t.rank;
       t[axis] = 1;
-      t[axis] = power(random_, std::min(kMostExtent, kPairBytes / bytes_of(with_ones(t))));
+      t[axis] = power(random_, std::min(kMaxExtent, kPairBytes / bytes_of(with_ones(t))));
     }
     const bool loops = random_.chance(35);
     std::vector<Node> body;
@@ -275,7 +275,7 @@ class PairGenerator : Generator {
   }
   Variable reshape(std::vector<Node>& out, const Variable& v) {
     Type t = Type::scalar(v.type.elem);
-    t.rank = random_.between(1, kMostAxes);
+    t.rank = random_.between(1, kMaxAxes);
     int left = v.type.size();
     for (int a = 0; a < t.rank - 1; ++a) left /= t[a] = power(random_, left);
     t[t.rank - 1] = left;

@@ -14,7 +14,7 @@ struct Value {
   std::vector<Cell> cells;
 };
 
-using Position = std::array<std::int64_t, kMostAxes>;
+using Position = std::array<std::int64_t, kMaxAxes>;
 /// The place of element k of a row-major tile.
 Position place(const Type&, int k);
 /// Element of `from`, which broadcasts to `to`, at element k of `to`.
@@ -76,10 +76,10 @@ class Interpreter {
   std::int64_t piece_count(std::int64_t piece, int axis) const;
   Value& variable(std::int64_t var) { return vars_[static_cast<std::size_t>(alias_[static_cast<std::size_t>(var)])]; }
   void step(std::int64_t n) {
-    if ((steps_ += n) > kMostSteps) throw TooLong{};
+    if ((steps_ += n) > kMaxSteps) throw TooLong{};
   }
 
-  static constexpr std::int64_t kMostSteps = 400000;
+  static constexpr std::int64_t kMaxSteps = 400000;
   const Program& p_;
   const Launch& launch_;
   std::vector<Tensor> tensors_;        ///< by parameter

@@ -109,7 +109,7 @@ passes::Tuning random_tuning(Random& r) {
   t.overlap = static_cast<passes::Overlap>(r.below(4));
   if (r.chance(40)) t.pieces = r.pick({1, 2, 4, 8, 32});
   if (r.chance(50)) t.guards = r.pick({0, 1, 1});
-  if (r.chance(50)) t.early_tiles = r.below(passes::kMostEarlyTiles + 1);
+  if (r.chance(50)) t.early_tiles = r.below(passes::kMaxEarlyTiles + 1);
   return t;
 }
 

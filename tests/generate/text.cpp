@@ -100,7 +100,7 @@ Type type_named(std::string_view word) {
   const std::size_t colon = word.find(':');
   Type t = Type::scalar(element_named(word.substr(0, colon)));
   for (std::size_t at = colon; at != word.npos; at = word.find('x', at + 1)) {
-    if (t.rank == kMostAxes) throw std::runtime_error("too many axes");
+    if (t.rank == kMaxAxes) throw std::runtime_error("too many axes");
     std::from_chars(word.data() + at + 1, word.data() + word.size(), t[t.rank++]);
   }
   return t;

@@ -17,7 +17,7 @@ inline void want(bool ok, const char* what) {
 class ValueChecker {
  protected:
   explicit ValueChecker(Program& p) : p_(p) {}
-  static constexpr int kMostElements = 16384;
+  static constexpr int kMaxElements = 16384;
   static bool power(int n) { return n > 0 && std::has_single_bit(static_cast<unsigned>(n)); }
   void shape(const Node& n, std::size_t numbers, std::size_t kids) {
     want(n.n.size() == numbers && n.kids.size() == kids, "the parts of a node");
@@ -116,7 +116,7 @@ class ValueChecker {
   }
   static Type sized(const Type& t) {
     for (int a = 0; a < t.rank; ++a) want(power(t[a]), "extents are powers of two");
-    want(t.size() <= kMostElements, "a tile that is small");
+    want(t.size() <= kMaxElements, "a tile that is small");
     return t;
   }
   /// `kids` operands and the number of pad(value).
@@ -247,7 +247,7 @@ class ValueChecker {
         numbers(1);
         axis(n.n[0], n.given.rank);
         want(is_integer(n.given.elem) &&
-                 n.given[static_cast<int>(n.n[0])] <= (tessera::info(n.given.elem).bits == 8 ? 128 : kMostElements),
+                 n.given[static_cast<int>(n.n[0])] <= (tessera::info(n.given.elem).bits == 8 ? 128 : kMaxElements),
              "an iota");
         return sized(n.given);
       case Kind::ScalarArg:

@@ -25,7 +25,7 @@ runtime::StorageRef poisoned(std::size_t bytes) {
   std::memset(s->data(), 0xA5, bytes);
   return s;
 }
-std::vector<std::byte> bytes_of(const runtime::StorageRef& s) {
+std::vector<std::byte> copied_bytes(const runtime::StorageRef& s) {
   s->wait_written();
   return {s->data(), s->data() + s->bytes()};
 }
@@ -36,7 +36,8 @@ void expect_same_fill(const detail::Recipe& r, std::int64_t count) {
   r.fill(r, expected.data(), count);
   const auto to = poisoned(bytes);
   ASSERT_TRUE(detail::fill_by_kernel(Stream::default_of(Device::cpu()), to, r, count)) << info(r.element).name;
-  EXPECT_TRUE(bytes_of(to) == expected) << r.label << " of " << info(r.element).name << ", " << count << " elements";
+  EXPECT_TRUE(copied_bytes(to) == expected)
+      << r.label << " of " << info(r.element).name << ", " << count << " elements";
 }
 
 TEST(DeviceKernels, FillsAreThoseOfTheHost) {
@@ -97,11 +98,11 @@ void expect_same_conversion(ElementType from, ElementType to, const Case& c) {
   const auto data = random_elements(from, c.from_size, 7);
   std::memcpy(source->data(), data.data(), data.size());
   const auto target = poisoned(static_cast<std::size_t>(c.to_size * size_of(to)));
-  std::vector<std::byte> expected = bytes_of(target);
+  std::vector<std::byte> expected = copied_bytes(target);
   detail::convert({from, source->data(), c.dims, c.from_strides}, {to, expected.data(), c.to_strides});
   const detail::LayoutRef f{&source, 0, c.dims, c.from_strides, from}, t{&target, 0, c.dims, c.to_strides, to};
   ASSERT_TRUE(detail::convert_by_kernel(Stream::default_of(Device::cpu()), f, t, "cast", {}));
-  std::vector<std::byte> found = bytes_of(target);
+  std::vector<std::byte> found = copied_bytes(target);
   if (from != to && info(to).cls == ElementClass::Float) unify_nans(to, expected), unify_nans(to, found);
   EXPECT_TRUE(found == expected) << info(from).name << " to " << info(to).name << ", rank " << c.dims.size();
 }
@@ -131,12 +132,12 @@ TEST(DeviceKernels, MoreAxesThanKernelsHaveAreRejected) {
   const std::vector<std::int64_t> dims{2, 2, 2, 2, 2}, backwards{1, 2, 4, 8, 16}, forwards{16, 8, 4, 2, 1};
   const auto s = poisoned(32), t = poisoned(32);
   const detail::LayoutRef from{&s, 0, dims, backwards, ElementType::i8}, to{&t, 0, dims, forwards, ElementType::i8};
-  const auto before = bytes_of(t);
+  const auto before = copied_bytes(t);
   EXPECT_FALSE(detail::convert_by_kernel(Stream::default_of(Device::cpu()), from, to, "copy", {}));
-  EXPECT_EQ(bytes_of(t), before);
+  EXPECT_EQ(copied_bytes(t), before);
   const detail::LayoutRef merged{&s, 0, dims, forwards, ElementType::i8};  // one axis after merging
   EXPECT_TRUE(detail::convert_by_kernel(Stream::default_of(Device::cpu()), merged, to, "copy", {}));
-  EXPECT_EQ(bytes_of(t), bytes_of(s));
+  EXPECT_EQ(copied_bytes(t), copied_bytes(s));
 }
 
 }  // namespace THIS_FILE

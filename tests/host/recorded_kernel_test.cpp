@@ -30,23 +30,23 @@ TEST(RecordedKernel, TheUnitAxisIsTheLastOfStrideOneThatHasMoreThanOneElement) {
 
 TEST(RecordedKernel, EveryOptionIsTold) {
   using lang::Accuracy;
-  const std::vector<std::uint32_t> all{flag_bits(false, false, false, false, Accuracy::Precise),
-                                       flag_bits(true, false, false, false, Accuracy::Precise),
-                                       flag_bits(false, true, false, false, Accuracy::Precise),
-                                       flag_bits(false, false, false, true, Accuracy::Precise),
-                                       flag_bits(false, false, false, true, Accuracy::Approximate),
-                                       flag_bits(false, false, false, false, Accuracy::Precise, 1),
-                                       flag_bits(false, false, false, true, Accuracy::Approximate, 1),
-                                       flag_bits(false, true, true, false, Accuracy::Precise)};
+  const std::vector<std::uint32_t> all{flag_bits(false, CheckMode::Off, false, Accuracy::Precise),
+                                       flag_bits(true, CheckMode::Off, false, Accuracy::Precise),
+                                       flag_bits(false, CheckMode::On, false, Accuracy::Precise),
+                                       flag_bits(false, CheckMode::Off, true, Accuracy::Precise),
+                                       flag_bits(false, CheckMode::Off, true, Accuracy::Approximate),
+                                       flag_bits(false, CheckMode::Off, false, Accuracy::Precise, 1),
+                                       flag_bits(false, CheckMode::Off, true, Accuracy::Approximate, 1),
+                                       flag_bits(false, CheckMode::Strict, false, Accuracy::Precise)};
   EXPECT_EQ(std::set(all.begin(), all.end()).size(), all.size());
-  EXPECT_EQ(flag_bits(false, false, false, false, Accuracy::Approximate), all[0])
+  EXPECT_EQ(flag_bits(false, CheckMode::Off, false, Accuracy::Approximate), all[0])
       << "not given, so the build's default";
 }
 
 TEST(RecordedKernel, TheAccuracyThatIsGivenIsRecorded) {
   RecordingKey key;
   const auto accuracy = [&](bool given, lang::Accuracy a) {
-    key.flags = flag_bits(false, false, false, given, a);
+    key.flags = flag_bits(false, CheckMode::Off, given, a);
     return specialization(key, {}).accuracy;
   };
   EXPECT_EQ(accuracy(true, lang::Accuracy::Approximate), lang::Accuracy::Approximate);

@@ -19,7 +19,7 @@ TEST(Machine, EveryGenerationHasOneRow) {
     EXPECT_EQ(&machine::machine_of(m.sm), &m);
     EXPECT_GT(m.num_sms, 0) << m.gpu;
     EXPECT_GE(m.shared_kib, 100) << m.gpu;
-    EXPECT_TRUE(m.warps == 48 || m.warps == machine::kMostWarps) << m.gpu;
+    EXPECT_TRUE(m.warps == 48 || m.warps == machine::kMaxWarps) << m.gpu;
     EXPECT_GT(m.instructions_a_byte, 1) << m.gpu;
   }
 }

@@ -206,8 +206,8 @@ TEST(EarlyTiles, TheOccupancyLimitsTheRegistersUnlessItIsSet) {
 }
 
 TEST(EarlyTiles, AWordSetsTheNumber) {
-  for (const int requested : {0, 1, passes::kMostEarlyTiles}) EXPECT_EQ(Sums().peel(requested), requested);
-  for (const int requested : {-1, passes::kMostEarlyTiles + 1}) EXPECT_THROW(Sums().peel(requested), CompileError);
+  for (const int requested : {0, 1, passes::kMaxEarlyTiles}) EXPECT_EQ(Sums().peel(requested), requested);
+  for (const int requested : {-1, passes::kMaxEarlyTiles + 1}) EXPECT_THROW(Sums().peel(requested), CompileError);
 }
 
 using Numbers = std::vector<float>;

@@ -12,7 +12,7 @@ namespace tessera::runtime::cuda::fake {
 namespace {
 constexpr CUresult kInvalidated = 901;   // CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
 constexpr CUresult kCannotUpdate = 910;  // CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
-constexpr int kMostRuns = 100000;        // of a loop
+constexpr int kMaxRuns = 100000;         // of a loop
 }  // namespace
 
 // -- nodes -----------------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ void FakeDriver::run_conditional(const Step& step) {
   const Condition& condition = conditions_[step.handle];
   if (!condition.set) return violate("a condition is read before it is set");
   for (int runs = 0; condition.value; ++runs) {
-    if (runs == kMostRuns) return violate("a loop without end");
+    if (runs == kMaxRuns) return violate("a loop without end");
     run_graph(*step.graph);
     if (!step.loop) break;
   }

@@ -43,7 +43,7 @@ TEST(CudaGraphOrder, OrdersWhatConflictsAndWhatSharesALaneAndNothingTwice) {
   for (std::uint64_t seed = 0; seed < test::rounds(300); ++seed) {
     std::mt19937_64 random(seed);
     const GraphRecording::Work work = random_work(random);
-    const std::size_t count = work.size(), most = seed % 3 == 0 ? 1 : GraphOrder::kMostLanes;
+    const std::size_t count = work.size(), most = seed % 3 == 0 ? 1 : GraphOrder::kMaxLanes;
     const GraphOrder order(work, most);
     EXPECT_LE(order.lanes(), most);
     const Before expected = closure(count, [&](std::size_t i) {
@@ -65,7 +65,7 @@ TEST(CudaGraphOrder, ALaneIsALineAndIsLeftForNothingElseToFollow) {
   for (std::uint64_t seed = 0; seed < test::rounds(100); ++seed) {
     std::mt19937_64 random(seed);
     const GraphRecording::Work work = random_work(random);
-    const GraphOrder order(work, GraphOrder::kMostLanes);
+    const GraphOrder order(work, GraphOrder::kMaxLanes);
     std::vector<std::size_t> last(order.lanes(), kNoEntry);
     for (std::size_t i = 0; i < work.size(); ++i) {
       std::size_t& before = last[order.lane(i)];
@@ -82,8 +82,8 @@ TEST(CudaGraphOrder, ALaneIsALineAndIsLeftForNothingElseToFollow) {
 
 TEST(CudaGraphOrder, IndependentEntriesHaveLanesOfTheirOwnWhileThereAreAny) {
   const GraphRecording::Work work(10);
-  const GraphOrder order(work, GraphOrder::kMostLanes);
-  EXPECT_EQ(order.lanes(), GraphOrder::kMostLanes);
+  const GraphOrder order(work, GraphOrder::kMaxLanes);
+  EXPECT_EQ(order.lanes(), GraphOrder::kMaxLanes);
   for (std::size_t i = 0; i < 8; ++i) EXPECT_TRUE(order.follows(i).empty());
   for (std::size_t i = 8; i < 10; ++i) EXPECT_EQ(order.lane(i), 0u);
 }

@@ -54,7 +54,7 @@ struct Generator {
       made.kind = one_in(random, 2) ? Kind::Loop : Kind::Branch;
       made.body = program(1 + below(random, 3), depth + 1);
       if (made.kind == Kind::Branch) made.other = program(below(random, 3), depth + 1);
-      made.number = below(random, kMostRuns + 1);
+      made.number = below(random, kMaxRuns + 1);
       if (one_in(random, 2)) made.of_graph = structure.of_graph;
     }
     return made;

@@ -26,13 +26,13 @@ struct State {
   std::vector<Line> lines, counters;
 };
 inline constexpr std::size_t kCounters = 4;
-/// A number of a graph that changes from replay to replay. In [0, kMostRuns]: it may be how often a loop runs.
+/// A number of a graph that changes from replay to replay. In [0, kMaxRuns]: it may be how often a loop runs.
 struct Number {
   GraphScalar<i32> scalar;
   i32 value;
   explicit Number(i32 v) : scalar(v), value(v) {}
 };
-inline constexpr int kMostRuns = 3;
+inline constexpr int kMaxRuns = 3;
 /// Read-only tensors that all threads use, and their elements.
 struct Inputs {
   std::vector<Shared<i32, 1>> lines;

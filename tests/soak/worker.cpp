@@ -6,7 +6,7 @@
 namespace soak {
 namespace {
 
-constexpr std::size_t kLines = 5, kTaskLines = 3, kMostTasks = 3, kMostGraphs = 2;
+constexpr std::size_t kLines = 5, kTaskLines = 3, kMaxTasks = 3, kMaxGraphs = 2;
 
 constexpr const char* kNames[] = {"steps",    "readbacks", "dropped",     "conflicts", "failures",  "flows",
                                   "forks",    "spawned",   "finished",    "cancelled", "captures",  "replays",
@@ -329,7 +329,7 @@ void Worker::forked() {
 }
 
 void Worker::start_task() {
-  if (tasks_.size() >= kMostTasks) return finish_task();
+  if (tasks_.size() >= kMaxTasks) return finish_task();
   Values values;
   State state = make_state(kTaskLines, values);
   const bool fails = one_in(random_, 4);
@@ -377,10 +377,10 @@ void Worker::cancel() {
 // -- graphs ----------------------------------------------------------------------------------------------------------
 
 void Worker::record() {
-  if (graphs_.size() >= kMostGraphs) return release();
+  if (graphs_.size() >= kMaxGraphs) return release();
   Values values;
   State state = make_state(kTaskLines, values);
-  Structure structure{0, kCounters, std::make_shared<Number>(below(random_, kMostRuns + 1)), nullptr};
+  Structure structure{0, kCounters, std::make_shared<Number>(below(random_, kMaxRuns + 1)), nullptr};
   if (one_in(random_, 3)) structure.inner = inner_graph();
   Program program = random_program(random_, 1 + below(random_, 6), 0, kTaskLines, inputs_, size_, true, structure);
   Recording graph = capture(recorded, std::move(state), inputs_, program);
@@ -400,7 +400,7 @@ std::shared_ptr<InnerGraph> Worker::inner_graph() {
 void Worker::set_number() {
   if (graphs_.empty()) return record();
   Recorded& recorded = graphs_[static_cast<std::size_t>(below(random_, static_cast<int>(graphs_.size())))];
-  const i32 number = below(random_, kMostRuns + 1);
+  const i32 number = below(random_, kMaxRuns + 1);
   try {
     recorded.graph.set(recorded.number->scalar, number);
     recorded.number->value = number;

@@ -84,12 +84,12 @@ class ExprPool {
   /// As above, from the values of all expressions with lower numbers, among them its operands.
   std::optional<std::int64_t> evaluate_node(Expr e, std::span<const std::uint64_t> slots,
                                             std::span<const std::optional<std::int64_t>> lower) const;
-  /// Text with the arguments called `names[i]` ("arg3" beyond its end); "..." for what is beyond kMostNodesOfText.
+  /// Text with the arguments called `names[i]` ("arg3" beyond its end); "..." for what is beyond kMaxNodesOfText.
   std::string text(Expr e, std::span<const std::string> names = {}) const;
 
  private:
-  static constexpr int kShortExpression = 256, kMostNodesOfText = 64;  ///< nodes, as often as they are written
-  static constexpr int kMostFactors = 256;                             ///< likewise, that quotient() looks at
+  static constexpr int kShortExpression = 256, kMaxNodesOfText = 64;  ///< nodes, as often as they are written
+  static constexpr int kMaxFactors = 256;                             ///< likewise, that quotient() looks at
   std::optional<std::int64_t> leaf(const ExprNode& n, std::span<const std::uint64_t> slots) const;
   std::optional<std::int64_t> evaluate_short(Expr e, std::span<const std::uint64_t> slots, int& steps) const;
   std::optional<std::int64_t> evaluate_shared(Expr e, std::span<const std::uint64_t> slots) const;

@@ -32,7 +32,7 @@ struct TensorContract {
 /// Blocks along any axis of a grid (Tile IR, get_num_tile_blocks: 2^24 - 1).
 inline constexpr std::int64_t kMaxGridAxis = (std::int64_t{1} << 24) - 1;
 /// Blocks along y or z of a grid (CUDA C++ Programming Guide, technical specifications: 65535).
-inline constexpr std::int64_t kMostBlocksAlongYOrZ = 65535;
+inline constexpr std::int64_t kMaxBlocksAlongYOrZ = 65535;
 
 struct LaunchContract {
   std::vector<ArgContract> args;  ///< one per entry argument

@@ -1,6 +1,5 @@
 // A report about a kernel's compiled code, for the tuner and tools.
 #pragma once
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -61,7 +60,8 @@ CubinResources resources_of(std::span<const std::byte> cubin);
 /// once, and each has at least one group of 128 threads.
 inline bool waits_for_registers(const CubinResources& r) noexcept {
   if (r.asked_registers == 0 || r.threads == 0) return false;
-  const unsigned roles = std::min(1 + r.releases, std::max(r.threads / 128, 1u));
+  const unsigned groups = r.threads < 128 ? 1 : r.threads / 128;
+  const unsigned roles = 1 + r.releases < groups ? 1 + r.releases : groups;
   return r.asked_registers + (roles - 1) * r.kept_registers > roles * r.registers;
 }
 

@@ -117,7 +117,7 @@ namespace jit {
 
 /// A record as a number: a part of specialization keys. 0: none.
 using TuningId = std::uint32_t;
-inline constexpr TuningId kMostTunings = (1u << 24) - 1;  ///< what a key has room for
+inline constexpr TuningId kMaxTunings = (1u << 24) - 1;  ///< what a key has room for
 
 /// The number of a record; equal records have equal ones. Allocates nothing if it has been given before. Throws
 /// CompileError, of the place `where`, if the hints have an unknown word.

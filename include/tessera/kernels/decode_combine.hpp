@@ -10,8 +10,8 @@ namespace tessera::kernels {
 
 /// Keys per step (the fastest with NVIDIA's assembler on an H200).
 inline constexpr int kDecodeKeys = 128;
-inline constexpr int kMostCombined = 64;  ///< KV splits that are combined in one step
-inline constexpr std::int64_t kMostParts = 1024;
+inline constexpr int kMaxCombined = 64;  ///< KV splits that are combined in one step
+inline constexpr std::int64_t kMaxParts = 1024;
 
 struct DecodeShape {
   std::int64_t batch, kv_heads, parts, group, d;
@@ -26,7 +26,7 @@ inline std::int64_t decode_heuristic(std::int64_t rows, std::int64_t steps, cons
                                      std::int64_t blocks_per_sm = 1) {
   if (!target.gpu) return steps >= 64 ? 8 : steps >= 16 ? 2 : 1;
   std::int64_t best = 1, least = 0;
-  for (std::int64_t parts = 1; parts <= std::min(std::max<std::int64_t>(steps, 1), kMostParts); parts *= 2) {
+  for (std::int64_t parts = 1; parts <= std::min(std::max<std::int64_t>(steps, 1), kMaxParts); parts *= 2) {
     const std::int64_t waves = ceil_div(rows * parts, blocks_per_sm * target.num_sms);
     const std::int64_t time = waves * (2 * ceil_div(steps, parts) + 1);
     if (parts == 1 || time < least) best = parts, least = time;
@@ -40,7 +40,7 @@ DecodeShape decode_shape(const Q& q, std::int64_t kv_heads, std::int64_t steps, 
   const std::int64_t batch = q.dim(0, where), group = q.dim(1, where) / kv_heads;
   expect_shape(group <= 64, "decode_attention", "q", q, "at most 64 query heads share a key head", where);
   if (parts <= 0) parts = decode_heuristic(batch * kv_heads, steps, target_of(q.device(where)), blocks_per_sm);
-  parts = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min(parts, kMostParts))));
+  parts = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min(parts, kMaxParts))));
   return {batch, kv_heads, parts, group, q.dim(2, where)};
 }
 /// Blocks that an SM needs. A block takes a page at a time: with short ones it waits for its products rather than for
@@ -111,8 +111,8 @@ Op<Tensor<T, 4>> combine_splits(Op<DecodeSplits> partial, const DecodeShape& s, 
       .then([s, where](std::tuple<Tensor<T, 4>, DecodeSplits> made) {
         const auto& [parts, sums] = std::get<1>(made);
         const auto launch = with_extent<64, 256>(s.d, [&](auto d) {
-          if (s.parts > kMostCombined) return kernel<combine_many_decoded<T, kMostCombined, d>>.launcher();
-          return with_extent<2, kMostCombined>(
+          if (s.parts > kMaxCombined) return kernel<combine_many_decoded<T, kMaxCombined, d>>.launcher();
+          return with_extent<2, kMaxCombined>(
               s.parts, [&](auto step) { return kernel<combine_decoded<T, step, d>>.launcher(); });
         });
         return launch(std::move(std::get<0>(made)), parts, sums, where);

@@ -118,9 +118,8 @@ Op<Tensor<product_t<U, element_of<X>>, 2>> linear(const X& x, const W& w,
     return call(launch, constant_length(n, k, number, target));
   }
   if (asked < 0 && sizeof(T) > 1 && are_summed(m, target))  // of 8 bits: not measured
-    return call(
-        kernel<summed_rows<E, C, T, kMostSummed, kSummedRows.n, kSummedRows.k, epilogue_param<P>...>>.launcher(),
-        i32{0});
+    return call(kernel<summed_rows<E, C, T, kMaxSummed, kSummedRows.n, kSummedRows.k, epilogue_param<P>...>>.launcher(),
+                i32{0});
   return call(with_constant<few>(asked >= 0 ? asked : few_rows_heuristic(m, n, target), [&](auto r) {
     return with_extent<8, kFewRowsLimit>(m, [&](auto rows) {
       return kernel<few_rows<E, C, T, rows, kFewRows[r].n, kFewRows[r].k, epilogue_param<P>...>>.launcher();

@@ -24,7 +24,7 @@ inline int one_row_heuristic(std::int64_t n, std::int64_t k, const Target& targe
   const std::int64_t long_steps = k / kOneRow[3].k;
   return k % kOneRow[3].k == 0 && (long_steps == 2 || long_steps == 3) ? 3 : 2;
 }
-inline constexpr std::int64_t kMostUnrolled = 24;  ///< steps of a loop of a known length that are to be unrolled
+inline constexpr std::int64_t kMaxUnrolled = 24;  ///< steps of a loop of a known length that are to be unrolled
 /// The length k of one row of x, if it is to be a constant of the code in row `row` of kOneRow, else 0. The assembler
 /// unrolls a short loop of a known length, so that more loads are in flight; an SM then holds 12 blocks of two rows
 /// instead of 16. That pays if they all run at once, or many one after the other. Only whole steps: a program whose
@@ -34,14 +34,14 @@ inline std::int32_t constant_length(std::int64_t n, std::int64_t k, int row, con
   const std::int64_t blocks = ceil_div(n, std::int64_t{kOneRow[row].n}), wave = kBlocks * target.num_sms;
   const bool pays = row == 2 && (blocks <= wave || blocks >= kManyWaves * wave);
   const std::int64_t step = kOneRow[row].k;
-  const bool is_short = k % step == 0 && k / step <= kMostUnrolled;
+  const bool is_short = k % step == 0 && k / step <= kMaxUnrolled;
   return target.gpu && pays && is_short ? static_cast<std::int32_t>(k) : 0;
 }
 /// For two rows of x on a GPU, a sum for each of them and each row of weights: mma has fewer loads in flight. With four
 /// rows mma is faster (bench/notes/linear.md).
 inline constexpr LinearTile kSummedRows = {2, 512};
-inline constexpr int kMostSummed = 2;
-inline bool are_summed(std::int64_t m, const Target& target) { return target.gpu && m >= 1 && m <= kMostSummed; }
+inline constexpr int kMaxSummed = 2;
+inline bool are_summed(std::int64_t m, const Target& target) { return target.gpu && m >= 1 && m <= kMaxSummed; }
 /// For 2 to kFewRowsLimit rows of x: mma. Reading the weights is the bound.
 inline constexpr int kFewRowsLimit = 64;
 inline constexpr LinearTile kFewRows[] = {{64, 256}, {64, 128}, {64, 512}, {32, 256}, {128, 128}};

@@ -7,7 +7,7 @@ namespace tessera::kernels {
 
 /// The rows of kGemmTiles that split-K uses on a GPU, and the row of stream-K.
 inline constexpr int kSplitRows[] = {3, 7, 8, 6}, kStreamRow = 3;
-inline constexpr int kMostSplits = 8;  ///< split-K partials of a tile
+inline constexpr int kMaxSplits = 8;  ///< split-K partials of a tile
 
 /// A split-K configuration: the row of kGemmTiles, and the number of partials.
 struct SplitPlan {
@@ -39,7 +39,7 @@ inline SplitPlan split_heuristic(const ProductSize& size, const Target& target) 
     if (row >= gemm_rows(size.element_bytes) || !suits(size.by, row, target) ||
         !fits(gemm_tile(size.by, row), size, target))
       continue;
-    for (std::int64_t parts = 2; parts <= kMostSplits && size.steps() >= 8 * parts; ++parts)
+    for (std::int64_t parts = 2; parts <= kMaxSplits && size.steps() >= 8 * parts; ++parts)
       if (best.parts == 1 || split_time({row, parts}, size, target) < split_time(best, size, target))
         best = {row, parts};
   }

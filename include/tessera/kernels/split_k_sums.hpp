@@ -20,8 +20,8 @@ void sum_parts(Mut<U, BM, BN> c, In<S, dyn, dyn, dyn> parts, P... operands) {
 template <class C, class S, class E, class... P>
 Op<Tensor<C, 2>> sum_parts_of(Op<Tensor<S, 3>> parts, const Dims<2>& dims, std::int64_t count,
                               const Fused<E, P...>& epilogue, SourceLocation where) {
-  const int known = static_cast<int>(std::min<std::int64_t>(count, kMostSplits));
-  return with_constant<kMostSplits>(known - 1, [&](auto last) {
+  const int known = static_cast<int>(std::min<std::int64_t>(count, kMaxSplits));
+  return with_constant<kMaxSplits>(known - 1, [&](auto last) {
     return std::apply(
         [&](const auto&... p) {
           return kernel<sum_parts<E, last + 1, C, S, 32, 64, epilogue_param<P>...>>(empty<C>(dims, where),

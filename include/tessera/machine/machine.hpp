@@ -33,8 +33,8 @@ inline constexpr int kRegistersAThread = 255;  ///< the most that a thread can h
 inline constexpr int kRegisterGranule = 8;     ///< registers of a thread are allocated so many at a time
 inline constexpr int kPartitions = 4;          ///< of an SM, each with a scheduler and its share of the registers
 inline constexpr int kThreadsAWarp = 32;
-inline constexpr int kMostWarps = 64;         ///< of an SM, of any generation
-inline constexpr int kMostBlocks = 32;        ///< of an SM, of any generation
+inline constexpr int kMaxWarps = 64;          ///< of an SM, of any generation
+inline constexpr int kMaxBlocks = 32;         ///< of an SM, of any generation
 inline constexpr int kReservedShared = 1024;  ///< bytes of shared memory of each block, by CUDA
 /// The SMs of a GPU of which nothing is known.
 inline constexpr int kUsualSms = 128;

@@ -40,7 +40,7 @@ struct Tuning {
   int spread = 1;                    ///< multiplies the chosen number of warps: 1, 2, 4
   std::optional<int> registers;      ///< of a thread at most, where it has several vectors: 1 to 255
   std::optional<int> vectors;        ///< most vectors of a thread where it is to have several: 1, 2, 4, 8
-  std::optional<int> early_tiles;    ///< iterations of a loop that load tiles before the wait: 0 to kMostEarlyTiles
+  std::optional<int> early_tiles;    ///< iterations of a loop that load tiles before the wait: 0 to kMaxEarlyTiles
   std::optional<int> guards;         ///< 1: unmasked code for blocks that lie inside; 0: never
   std::optional<int> pieces;         ///< neighbouring pieces per block, where possible: 1, 2, 4, 8, 16, 32
   std::optional<AccessPath> access;  ///< of every load and store that supports it
@@ -63,7 +63,7 @@ struct Tuning {
   bool operator==(const Tuning&) const = default;
 };
 
-inline constexpr int kMostEarlyTiles = 8;  ///< of Tuning::early_tiles
+inline constexpr int kMaxEarlyTiles = 8;  ///< of Tuning::early_tiles
 
 /// What was decided for a kernel.
 struct Choices {

@@ -25,10 +25,10 @@ class WorkRanges final : public SubmissionSink {
     std::shared_ptr<StreamCore> stream;
     std::uint64_t first = 0, last = 0;
   };
-  static constexpr std::size_t kMostRanges = 64;  // then those that have ended well are dropped
+  static constexpr std::size_t kMaxRanges = 64;  // then those that have ended well are dropped
   void drop_ended();
   std::vector<Range> ranges_;
-  std::size_t drop_at_ = kMostRanges;
+  std::size_t drop_at_ = kMaxRanges;
 };
 
 }  // namespace tessera::runtime

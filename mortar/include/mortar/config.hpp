@@ -17,7 +17,7 @@ struct TensorTable;  // files/tensor_table.hpp
 }
 
 /// The largest vocabulary of a supported model.
-inline constexpr std::int64_t kMostVocabulary = std::int64_t{1} << 18;
+inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 18;
 
 /// All frequencies of RoPE are divided by the factor.
 struct LinearScaling {

@@ -45,7 +45,7 @@ struct Request {
   std::vector<TokenId> stop_ids = {};  ///< end the sequence as the model's end-of-sequence ids do
   bool ignore_eos = false;             ///< the model's end-of-sequence ids do not end it
   bool starts_thinking = false;        ///< the prompt ends within the model's thinking
-  std::int64_t logprobs = -1;  ///< how many of the most likely tokens to report with each, to kMostLogprobs; -1: none
+  std::int64_t logprobs = -1;  ///< how many of the most likely tokens to report with each, to kMaxLogprobs; -1: none
 
   std::int64_t min_tokens = 0;            ///< before so many, ids that end the sequence are not chosen
   std::vector<TokenId> banned_ids = {};   ///< are never chosen
@@ -61,7 +61,7 @@ struct Request {
   bool report_cancelled = false;  ///< its function gets a last call, with FinishReason::Cancelled
   bool text = true;               ///< Token::text is wanted; stop strings are looked for in any case
 };
-inline constexpr std::int64_t kMostLogprobs = 20, kPriorityLimit = 1000;
+inline constexpr std::int64_t kMaxLogprobs = 20, kPriorityLimit = 1000;
 
 struct TokenLogprob {
   TokenId id;

@@ -29,7 +29,7 @@ struct Sampling {
 };
 
 /// The most logit biases of a request.
-inline constexpr std::size_t kMostBiases = 512;
+inline constexpr std::size_t kMaxBiases = 512;
 
 /// The options of generation_config.json.
 Sampling sampling_of(const GenerationConfig& config);

@@ -53,7 +53,7 @@ ModelSpec parse_config(std::string_view text, const std::string& file) {
 
 ModelSpec read_config(const std::filesystem::path& folder) {
   const auto file = folder / "config.json";
-  return parse_config(text::read_text(file.string(), files::kMostBytes), file.string());
+  return parse_config(text::read_text(file.string(), files::kMaxBytes), file.string());
 }
 
 }  // namespace mortar

@@ -14,10 +14,10 @@ using files::Fields;
 using tessera::concat;
 
 // Bounds of what a file may claim, generous for any published model: products of three of them fit 63 bits.
-constexpr std::int64_t kMostHidden = std::int64_t{1} << 18, kMostLayers = 512, kMostHeads = 1024, kMostExperts = 512,
-                       kMostContext = std::int64_t{1} << 30;  // positions are i32
+constexpr std::int64_t kMaxHidden = std::int64_t{1} << 18, kMaxLayers = 512, kMaxHeads = 1024, kMaxExperts = 512,
+                       kMaxContext = std::int64_t{1} << 30;  // positions are i32
 // Bounds of the kernels: of attention, with its tiles, and of tessera::kernels::moe_route.
-constexpr std::int64_t kMostHeadDim = 128, kMostGroup = 64, kMostChosen = 16;
+constexpr std::int64_t kMaxHeadDim = 128, kMaxGroup = 64, kMaxChosen = 16;
 
 /// Fields with which the model would compute something else than what a spec can say.
 void check_fields(const Fields& f) {
@@ -27,7 +27,7 @@ void check_fields(const Fields& f) {
     if (type != "full_attention")
       f.fail("layer_types", concat("\"full_attention\" for each layer (one is \"", type, "\")"));
   if (f.number_or("partial_rotary_factor", 0, 1, 1) != 1) f.fail("partial_rotary_factor", "1");
-  if (f.integer_or("shared_expert_intermediate_size", 0, kMostHidden, 0) != 0)
+  if (f.integer_or("shared_expert_intermediate_size", 0, kMaxHidden, 0) != 0)
     f.fail("shared_expert_intermediate_size", "0: shared experts are not supported");
   for (const char* type : {"torch_dtype", "dtype"}) {  // the files say what is stored, and is rounded to bfloat16
     constexpr std::string_view kTypes[] = {"bfloat16", "float16", "float32"};
@@ -52,7 +52,7 @@ Activation activation_of(const Fields& f) {
 YarnScaling yarn_of(const Fields& f, std::int64_t trained) {
   YarnScaling y;
   y.factor = f.number("factor", 1, 1024);
-  y.original_context = f.integer_or("original_max_position_embeddings", 1, kMostContext, trained);
+  y.original_context = f.integer_or("original_max_position_embeddings", 1, kMaxContext, trained);
   y.beta_fast = f.number_or("beta_fast", 1e-3, 1e6, 32);
   y.beta_slow = f.number_or("beta_slow", 1e-3, 1e6, 1);
   y.truncate = f.flag_or("truncate", true);
@@ -69,7 +69,7 @@ Llama3Scaling llama3_of(const Fields& f) {
   l.high_rotations = f.number("high_freq_factor", 1e-3, 1e6);
   if (l.high_rotations <= l.low_rotations)
     f.fail("high_freq_factor", concat("more than low_freq_factor, which is ", l.low_rotations));
-  l.original_context = f.integer("original_max_position_embeddings", 1, kMostContext);
+  l.original_context = f.integer("original_max_position_embeddings", 1, kMaxContext);
   return l;
 }
 
@@ -98,7 +98,7 @@ RotarySpec rotary_of(const Fields& f, std::int64_t& context) {
     const YarnScaling y = yarn_of(*rope, context);
     rotary.scaling = y;
     const auto stretched = static_cast<std::int64_t>(y.factor * static_cast<double>(y.original_context));
-    context = std::clamp(stretched, context, kMostContext);
+    context = std::clamp(stretched, context, kMaxContext);
   } else if (type != "default") {
     rope->fail(name, "\"default\", \"linear\", \"yarn\" or \"llama3\"");
   }
@@ -107,25 +107,25 @@ RotarySpec rotary_of(const Fields& f, std::int64_t& context) {
 
 AttentionSpec attention_of(const Fields& f, const Defaults& defaults, ModelSpec& spec) {
   AttentionSpec a;
-  a.heads = f.integer("num_attention_heads", 1, kMostHeads);
-  a.kv_heads = defaults.own_keys ? f.integer_or("num_key_value_heads", 1, kMostHeads, a.heads)
-                                 : f.integer("num_key_value_heads", 1, kMostHeads);
+  a.heads = f.integer("num_attention_heads", 1, kMaxHeads);
+  a.kv_heads = defaults.own_keys ? f.integer_or("num_key_value_heads", 1, kMaxHeads, a.heads)
+                                 : f.integer("num_key_value_heads", 1, kMaxHeads);
   if (a.heads % a.kv_heads != 0)
     f.fail("num_key_value_heads", concat("a divisor of num_attention_heads, which is ", a.heads));
-  if (a.heads / a.kv_heads > kMostGroup)
+  if (a.heads / a.kv_heads > kMaxGroup)
     f.fail("num_key_value_heads",
-           concat("at least one key head for ", kMostGroup, " query heads, of which there are ", a.heads));
+           concat("at least one key head for ", kMaxGroup, " query heads, of which there are ", a.heads));
   if (f.has("head_dim") || defaults.head_dim) {
-    a.head_dim = f.integer_or("head_dim", 2, kMostHeadDim, defaults.head_dim.value_or(0));
+    a.head_dim = f.integer_or("head_dim", 2, kMaxHeadDim, defaults.head_dim.value_or(0));
     if (a.head_dim % 2 != 0) f.fail("head_dim", "an even number");
   } else {
     a.head_dim = spec.hidden / a.heads;
-    if (spec.hidden % a.heads != 0 || a.head_dim % 2 != 0 || a.head_dim < 2 || a.head_dim > kMostHeadDim)
+    if (spec.hidden % a.heads != 0 || a.head_dim % 2 != 0 || a.head_dim < 2 || a.head_dim > kMaxHeadDim)
       f.fail("hidden_size", concat("an even multiple of num_attention_heads, which is ", a.heads, ", up to ",
-                                   kMostHeadDim * a.heads, ", where there is no head_dim"));
+                                   kMaxHeadDim * a.heads, ", where there is no head_dim"));
   }
   a.scale = 1 / std::sqrt(static_cast<float>(a.head_dim));
-  if (f.flag_or("use_sliding_window", false)) a.window = f.integer_or("sliding_window", 1, kMostContext, 4096);
+  if (f.flag_or("use_sliding_window", false)) a.window = f.integer_or("sliding_window", 1, kMaxContext, 4096);
   a.rotary = rotary_of(f, spec.max_context);
   return a;
 }
@@ -161,11 +161,11 @@ ModelSpec read_decoder(const Fields& f, const Defaults& defaults) {
   ModelSpec spec;
   check_fields(f);
   spec.mlp.activation = activation_of(f);
-  spec.vocabulary = f.integer("vocab_size", 1, kMostVocabulary);
-  spec.hidden = f.integer("hidden_size", 1, kMostHidden);
-  spec.mlp.intermediate = f.integer("intermediate_size", 1, kMostHidden);
-  spec.layers = f.integer("num_hidden_layers", 1, kMostLayers);
-  spec.max_context = f.integer_or("max_position_embeddings", 1, kMostContext, defaults.context);
+  spec.vocabulary = f.integer("vocab_size", 1, kMaxVocabulary);
+  spec.hidden = f.integer("hidden_size", 1, kMaxHidden);
+  spec.mlp.intermediate = f.integer("intermediate_size", 1, kMaxHidden);
+  spec.layers = f.integer("num_hidden_layers", 1, kMaxLayers);
+  spec.max_context = f.integer_or("max_position_embeddings", 1, kMaxContext, defaults.context);
   spec.norm_epsilon = f.number_or("rms_norm_eps", 0, 1, 1e-6);
   spec.attention = attention_of(f, defaults, spec);
   spec.tied = f.flag_or("tie_word_embeddings", false);
@@ -176,13 +176,13 @@ ModelSpec read_decoder(const Fields& f, const Defaults& defaults) {
 
 ExpertSpec read_experts(const Fields& f, std::int64_t layers) {
   ExpertSpec e;
-  e.count = f.integer(f.has("num_local_experts") ? "num_local_experts" : "num_experts", 1, kMostExperts);
-  if (f.integer_or("num_experts", 1, kMostExperts, e.count) != e.count)
+  e.count = f.integer(f.has("num_local_experts") ? "num_local_experts" : "num_experts", 1, kMaxExperts);
+  if (f.integer_or("num_experts", 1, kMaxExperts, e.count) != e.count)
     f.fail("num_experts", concat(e.count, ", as num_local_experts"));
-  e.per_token = f.integer("num_experts_per_tok", 1, std::min(e.count, kMostChosen));
-  e.intermediate = f.integer("moe_intermediate_size", 1, kMostHidden);
+  e.per_token = f.integer("num_experts_per_tok", 1, std::min(e.count, kMaxChosen));
+  e.intermediate = f.integer("moe_intermediate_size", 1, kMaxHidden);
   e.normalize = f.flag_or("norm_topk_prob", false);
-  e.sparse_step = f.integer_or("decoder_sparse_step", 1, kMostLayers, 1);
+  e.sparse_step = f.integer_or("decoder_sparse_step", 1, kMaxLayers, 1);
   e.dense_layers = f.integers("mlp_only_layers", 0, layers - 1);
   return e;
 }

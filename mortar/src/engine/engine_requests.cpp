@@ -11,8 +11,8 @@ namespace mortar {
 
 namespace {
 
-constexpr std::int64_t kMostSequences = 65536, kMostPrefill = std::int64_t{1} << 20;
-constexpr std::int64_t kMostKvTokens = INT32_MAX / kPage * kPage;  ///< places in the KV cache are i32
+constexpr std::int64_t kMaxSequences = 65536, kMaxPrefill = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxKvTokens = INT32_MAX / kPage * kPage;  ///< places in the KV cache are i32
 
 std::uint64_t drawn_seed() {
   std::random_device device;
@@ -34,25 +34,25 @@ const char* name_of(FinishReason reason) noexcept {
 }
 
 void check(const EngineOptions& o, const Model& model) {
-  if (o.strict && model.config.hidden > kMostStrictHidden)
-    throw RequestError("strict: expected a model with a hidden size of at most " + std::to_string(kMostStrictHidden) +
+  if (o.strict && model.config.hidden > kMaxStrictHidden)
+    throw RequestError("strict: expected a model with a hidden size of at most " + std::to_string(kMaxStrictHidden) +
                        ", found " + std::to_string(model.config.hidden));
   if (o.fp8_activations && !model.config.fp8)
     throw RequestError("fp8_activations: expected a model with FP8 weights, found one without");
   if (o.fp8_activations && (o.strict || o.batch_invariant || model.exact))
     throw RequestError(
         "fp8_activations: expected neither strict nor batch_invariant nor exact beside it: these compute with bf16");
-  if (o.max_batch < 1 || o.max_batch > kMostSequences)
-    throw RequestError("max_batch: expected 1 to " + std::to_string(kMostSequences) + ", found " +
+  if (o.max_batch < 1 || o.max_batch > kMaxSequences)
+    throw RequestError("max_batch: expected 1 to " + std::to_string(kMaxSequences) + ", found " +
                        std::to_string(o.max_batch));
-  if (o.prefill_tokens < 1 || o.prefill_tokens > kMostPrefill)
-    throw RequestError("prefill_tokens: expected 1 to " + std::to_string(kMostPrefill) + ", found " +
+  if (o.prefill_tokens < 1 || o.prefill_tokens > kMaxPrefill)
+    throw RequestError("prefill_tokens: expected 1 to " + std::to_string(kMaxPrefill) + ", found " +
                        std::to_string(o.prefill_tokens));
   const auto at_least_0 = [](const char* name, std::int64_t found) {
     if (found < 0) throw RequestError(std::string(name) + ": expected at least 0, found " + std::to_string(found));
   };
-  if (o.mixed_tokens < 0 || o.mixed_tokens > kMostPrefill)
-    throw RequestError("mixed_tokens: expected 0 to " + std::to_string(kMostPrefill) + ", found " +
+  if (o.mixed_tokens < 0 || o.mixed_tokens > kMaxPrefill)
+    throw RequestError("mixed_tokens: expected 0 to " + std::to_string(kMaxPrefill) + ", found " +
                        std::to_string(o.mixed_tokens));
   at_least_0("max_queue", o.max_queue);
   at_least_0("max_queue_tokens", o.max_queue_tokens);
@@ -118,7 +118,7 @@ std::int64_t Engine::State::page_count() const {
                        {0, model.parts.empty() ? 1 : model.parts[0].mesh.size(), model.exact});
   const std::int64_t left =
       std::max<std::int64_t>(0, plan.available - plan.weights.total() - activations - plan.reserve);
-  const std::int64_t fit = std::min(left / plan.kv_per_token / kPage * kPage, kMostKvTokens);
+  const std::int64_t fit = std::min(left / plan.kv_per_token / kPage * kPage, kMaxKvTokens);
   if (options.kv_tokens > fit || fit == 0)
     throw CapacityError("a KV cache of " + std::to_string(std::max<std::int64_t>(options.kv_tokens, kPage)) +
                         " tokens, each of " + std::to_string(plan.kv_per_token) + " bytes, does not fit: " +
@@ -144,8 +144,8 @@ void Engine::State::check_request(const Request& r) const {
     reject("expected at most " + std::to_string(max_context) +
            " tokens of prompt and answer together, found a prompt of " + std::to_string(prompt) +
            " and max_tokens of " + std::to_string(r.max_tokens) + ": shorten one of them, or " + larger_context());
-  if (r.logprobs > kMostLogprobs)
-    reject("logprobs: expected at most " + std::to_string(kMostLogprobs) + ", found " + std::to_string(r.logprobs));
+  if (r.logprobs > kMaxLogprobs)
+    reject("logprobs: expected at most " + std::to_string(kMaxLogprobs) + ", found " + std::to_string(r.logprobs));
   if (!r.stop.empty() && !model.tokenizer) reject("stop strings need the model's tokenizer, which was not loaded");
   for (const std::string& stop : r.stop) {
     if (stop.empty()) reject("stop: expected texts, found an empty one");

@@ -22,7 +22,7 @@ namespace {
 
 constexpr float kLeastTopP = 1e-6F;  ///< for 0 in a file: no more than the most likely token
 constexpr int kColumns = 2048;       ///< logits of a block of penalties
-constexpr int kBiases = static_cast<int>(kMostBiases);
+constexpr int kBiases = static_cast<int>(kMaxBiases);
 constexpr int kWholeRow = kernels::kWholeRow;
 
 [[noreturn]] void out_of_range(const char* option, const char* expected, double found) {
@@ -53,8 +53,8 @@ void check(const Sampling& s, std::int64_t vocabulary) {
     out_of_range("repetition_penalty", "more than 0, at most 100", s.repetition_penalty);
   if (!(std::abs(s.presence_penalty) <= 100)) out_of_range("presence_penalty", "-100 to 100", s.presence_penalty);
   if (!(std::abs(s.frequency_penalty) <= 100)) out_of_range("frequency_penalty", "-100 to 100", s.frequency_penalty);
-  if (s.logit_bias.size() > kMostBiases)
-    out_of_range("logit_bias", ("at most " + std::to_string(kMostBiases) + " tokens").c_str(),
+  if (s.logit_bias.size() > kMaxBiases)
+    out_of_range("logit_bias", ("at most " + std::to_string(kMaxBiases) + " tokens").c_str(),
                  static_cast<double>(s.logit_bias.size()));
   for (const auto& [token, bias] : s.logit_bias) {
     if (token < 0 || token >= vocabulary) out_of_range("logit_bias", "ids of the vocabulary", token);
@@ -77,8 +77,8 @@ void SlotState::begin(std::int64_t slot, const TokenRange& ids, std::int64_t pro
                                    from(std::span(all), {static_cast<std::int64_t>(all.size())}),
                                    static_cast<std::int32_t>(prompt))
       .sync(stream);
-  std::vector<i32> tokens(kMostBiases, -1);
-  std::vector<f32> values(kMostBiases, 0.0f);
+  std::vector<i32> tokens(kMaxBiases, -1);
+  std::vector<f32> values(kMaxBiases, 0.0f);
   std::map<i32, f32> biases;  // one for each token: a kernel would add those of one token in any order
   for (const auto& [token, bias] : sampling.logit_bias) biases[token] += bias;
   std::size_t used = 0;
@@ -100,7 +100,7 @@ namespace {
 template <class F>
 auto with_chunks(std::int64_t chunks, F&& f) {
   return kernels::with_constant<2>(chunks <= 4 ? 0 : 1, [&](auto size) {
-    return f(std::integral_constant < int, size == 0 ? 4 : kMostVocabulary / kChunk > {});
+    return f(std::integral_constant < int, size == 0 ? 4 : kMaxVocabulary / kChunk > {});
   });
 }
 
@@ -176,7 +176,7 @@ RowScores score(const Tensor<f32, 2>& logits, const Tensor<i32, 1>& tokens, std:
   for (std::size_t r = 0; r < total.size(); ++r) scores.chosen[r] -= total[r];
   if (scores.count == 0) return scores;
   // Always as many as a request may have: the code of these kernels depends on what divides the number.
-  const std::int64_t computed = std::min(kMostLogprobs, valid);
+  const std::int64_t computed = std::min(kMaxLogprobs, valid);
   const Dims<3> parts({rows, chunks, computed});
   const Dims<2> candidates({rows, chunks * computed}), top({rows, computed});
   auto [values, at] =

@@ -13,7 +13,7 @@ namespace mortar {
 /// What sequences with penalties or biases need on the device: a row per slot.
 struct SlotState {
   tessera::Tensor<tessera::i8, 2> marks;         ///< [slots, vocabulary]: kUnseen, kInPrompt or kInAnswer
-  tessera::Tensor<tessera::i32, 2> bias_tokens;  ///< [slots, kMostBiases]; -1: unused
+  tessera::Tensor<tessera::i32, 2> bias_tokens;  ///< [slots, kMaxBiases]; -1: unused
   tessera::Tensor<tessera::f32, 2> bias_values;
   /// [slots, vocabulary]: how often an answer has a token, of sequences with a frequency penalty; made for the first.
   std::optional<tessera::Tensor<tessera::i32, 2>> counts;

@@ -222,7 +222,7 @@ void Runner::choose_empty(std::int64_t rows, std::int64_t slots, Stream& stream)
         (void)mortar::choose(logits, views.options, how, valid_, &masks).on(stream);
       }
     }
-    for (const std::int64_t count : {std::int64_t{0}, kMostLogprobs})
+    for (const std::int64_t count : {std::int64_t{0}, kMaxLogprobs})
       (void)score(logits, *tokens, count, valid_, stream);
   }
   Tensor<i32, 1> next = packed_on(shape, stream);

@@ -16,7 +16,7 @@ namespace {
 using files::fail;
 using tessera::concat;
 
-constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 26;
+constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 26;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 /// Frequencies of the rotation, which older versions of transformers have saved: config.json says what they are.
@@ -24,7 +24,7 @@ constexpr std::string_view kFrequencies = "rotary_emb.inv_freq";
 
 /// weight_map of an index: tensor to file.
 std::unordered_map<std::string, std::string> weight_map(const std::filesystem::path& index) {
-  const auto json = files::parse_object(text::read_text(index.string(), kMostIndexBytes), index.string());
+  const auto json = files::parse_object(text::read_text(index.string(), kMaxIndexBytes), index.string());
   const auto map = json.find("weight_map");
   if (map == json.end() || !map->is_object()) fail(index.string(), "weight_map", "an object", "none");
   std::unordered_map<std::string, std::string> files;

@@ -61,7 +61,7 @@ GenerationConfig read_generation_config(const std::filesystem::path& folder, con
   const auto file = folder / "generation_config.json";
   std::error_code error;
   if (!std::filesystem::exists(file, error)) return {.eos_ids = model.eos_ids};
-  return parse_generation_config(text::read_text(file.string(), files::kMostBytes), file.string(), model);
+  return parse_generation_config(text::read_text(file.string(), files::kMaxBytes), file.string(), model);
 }
 
 }  // namespace mortar

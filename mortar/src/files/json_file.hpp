@@ -12,7 +12,7 @@
 namespace mortar::files {
 
 /// Bytes of the largest JSON file that describes a model.
-inline constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 24;
+inline constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 24;
 
 /// Throws ModelError: "FILE: WHERE: expected EXPECTED, found FOUND". `where` is a field or tensor, and may be empty.
 [[noreturn]] void fail(const std::string& file, const std::string& where, const std::string& expected,

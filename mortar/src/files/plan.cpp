@@ -159,9 +159,9 @@ MemoryPlan estimate_memory(const ModelSpec& model, const PlanRequest& r) {
                               " tokens (max_position_embeddings of config.json), found ", r.max_context));
   if (r.max_context < 0 || r.batch < 1 || r.prefill_tokens < 1 || r.page_tokens < 1)
     throw RequestError("expected a context from 0, and a batch, prefill tokens and page tokens from 1");
-  constexpr std::int64_t kMostBatch = std::int64_t{1} << 20;
-  if (r.batch > kMostBatch || r.prefill_tokens > kMostBatch || r.page_tokens > kMostBatch)
-    throw RequestError(concat("expected a batch, prefill tokens and page tokens of at most ", kMostBatch));
+  constexpr std::int64_t kMaxBatch = std::int64_t{1} << 20;
+  if (r.batch > kMaxBatch || r.prefill_tokens > kMaxBatch || r.page_tokens > kMaxBatch)
+    throw RequestError(concat("expected a batch, prefill tokens and page tokens of at most ", kMaxBatch));
   MemoryPlan p;
   p.weights = model_size(model, r.ranks).bytes;
   p.kv_per_token = kv_bytes_per_token(local_spec(model, r.ranks), r.kv_type);

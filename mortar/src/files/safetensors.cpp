@@ -24,7 +24,7 @@ using nlohmann::json;
 using tessera::concat;
 
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::uint64_t kMostHeader = 100'000'000;  // the limit of the reference implementation
+constexpr std::uint64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
 
 struct TypeRow {
   const char* name;
@@ -209,7 +209,7 @@ TensorFile::TensorFile(std::filesystem::path path) : path_(std::move(path).strin
     read(0, prefix);
     std::uint64_t length = 0;
     for (std::size_t i = kLengthBytes; i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(prefix[i]);
-    const std::uint64_t most = std::min(kMostHeader, size_ - kLengthBytes);
+    const std::uint64_t most = std::min(kMaxHeader, size_ - kLengthBytes);
     if (length > most) {
       std::string beginning(std::min<std::uint64_t>(size_, 64), '\0');
       read(0, std::as_writable_bytes(std::span(beginning)));

@@ -140,9 +140,9 @@ std::int64_t nearest(const ModelSpec& spec, std::int64_t ranks) {
 }  // namespace
 
 Shard shard_of(const ModelSpec& spec, const TensorRow& tensor, std::int64_t rank, std::int64_t ranks) {
-  constexpr std::int64_t kMostRanks = 4096;
-  if (ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks)
-    throw RequestError(concat("expected a rank of 1 to ", kMostRanks, " ranks, found rank ", rank, " of ", ranks));
+  constexpr std::int64_t kMaxRanks = 4096;
+  if (ranks < 1 || ranks > kMaxRanks || rank < 0 || rank >= ranks)
+    throw RequestError(concat("expected a rank of 1 to ", kMaxRanks, " ranks, found rank ", rank, " of ", ranks));
   const Division division = Divider(spec, tensor, ranks).made();
   if (!division.problem.empty()) reject(spec, tensor, division.problem, ranks);
   Shard shard;

@@ -15,7 +15,7 @@
 namespace mortar {
 namespace {
 
-constexpr std::uint64_t kMostConfigBytes = std::uint64_t{1} << 24;
+constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{1} << 24;
 
 class Fnv1a {
  public:
@@ -57,8 +57,7 @@ std::vector<Property> properties_of(const std::string& folder, const ModelOption
   const auto hash = [](const char* name, std::uint64_t value) {
     return Property{name, Property::Kind::Hash, static_cast<std::int64_t>(value)};
   };
-  const std::string config =
-      text::read_text((std::filesystem::path(folder) / "config.json").string(), kMostConfigBytes);
+  const std::string config = text::read_text((std::filesystem::path(folder) / "config.json").string(), kMaxConfigBytes);
   return {hash("config.json", Fnv1a().add(config).value()),
           number("random_weights (0: off, 1: on)", options.random_weights ? 1 : 0),
           number("the seed of random_weights", static_cast<std::int64_t>(options.random_weights.value_or(0))),

@@ -89,9 +89,9 @@ Op<Tensor<bf16, 3>> decode_attention(const View<bf16, 3>& q, const View<C, 4>& k
   return reshape(kernels::combine_splits<bf16>(std::move(partial), s, SourceLocation::current()), q.dims());
 }
 
-constexpr int kFew = 16;         ///< tokens of a tile that is rotated
-constexpr int kMany = 128;       ///< tokens of a tile that is copied; with fewer tokens one launch fewer is faster
-constexpr int kMostSplits = 32;  ///< of the keys of a tile of prompts
+constexpr int kFew = 16;        ///< tokens of a tile that is rotated
+constexpr int kMany = 128;      ///< tokens of a tile that is copied; with fewer tokens one launch fewer is faster
+constexpr int kMaxSplits = 32;  ///< of the keys of a tile of prompts
 
 /// What the kernels of a layer read, but for its cache.
 struct LayerStep {
@@ -138,8 +138,8 @@ Op<Tensor<bf16, 3>> place_one(const Layer<C>& l) {
   });
 }
 
-constexpr int kSliceKeys = 32;            ///< keys of a block of attend_slice (bench/notes/mortar.md)
-constexpr std::int64_t kMostSlices = 64;  ///< that finish_one combines at once
+constexpr int kSliceKeys = 32;           ///< keys of a block of attend_slice (bench/notes/mortar.md)
+constexpr std::int64_t kMaxSlices = 64;  ///< that finish_one combines at once
 std::int64_t slices_of(const Step& step) { return step.table.dim(1) * (kPage / kSliceKeys); }
 
 /// One token of one sequence over few pages on a GPU; the blocks of a group share the writing of a key, in whole
@@ -148,7 +148,7 @@ bool is_short_and_single(const LayerStep& l) {
   const std::int64_t group = l.queries() / l.kv();
   return l.step.decode() && kernels::target_of(l.heads.device()).gpu && l.tokens() == 1 && !l.one_way() &&
          (l.half() == 32 || l.half() == 64) && group <= kGroup &&
-         std::has_single_bit(static_cast<std::uint64_t>(group)) && slices_of(l.step) <= kMostSlices;
+         std::has_single_bit(static_cast<std::uint64_t>(group)) && slices_of(l.step) <= kMaxSlices;
 }
 template <class C>
 Op<Tensor<bf16, 3>> attend_one(const Layer<C>& l) {
@@ -157,7 +157,7 @@ Op<Tensor<bf16, 3>> attend_one(const Layer<C>& l) {
   const float own_scale = scale * l.net.rope_factor * l.net.rope_factor;
   return kernels::with_extent<32, 64>(half_extent, [&](auto half) {
     return kernels::with_extent<1, kGroup>(group, [&](auto members) {
-      return kernels::with_extent<16, kMostSlices>(slices, [&](auto most) {
+      return kernels::with_extent<16, kMaxSlices>(slices, [&](auto most) {
         return l.with_norms([&]<class N>(const auto& q_norm, const auto& k_norm) {
           constexpr int slices_at_most = most, written = half / members / 2, half_of_head = half;
           auto result = empty<bf16>({kv, group, std::int64_t{2}, half_extent});
@@ -243,7 +243,7 @@ std::int64_t splits_of_tiles(const LayerStep& l) {
   const std::int64_t tiles = l.step.tile_rows.dim(0) * l.queries();
   const std::int64_t splits = kernels::decode_heuristic(tiles, ceil_div(l.step.prompt_pages, kPagesOfStep),
                                                         kernels::target_of(l.heads.device()), kBlocksOfSm);
-  return std::min<std::int64_t>(splits, kMostSplits);
+  return std::min<std::int64_t>(splits, kMaxSplits);
 }
 
 /// What kernels take for PagesOfRow<K, C>.
@@ -262,7 +262,7 @@ Flow<> attend_in_splits(const Layer<C>& l, std::int64_t splits, Lend<bf16, 3> o,
                         View<K, 4> v) {
   const std::int64_t heads = l.queries(), blocks = l.step.tile_rows.dim(0) * heads * splits, d = q.dim(2);
   co_await kernels::with_extent<64, 128>(d, [&](auto depth) {
-    return kernels::with_extent<2, kMostSplits>(splits, [&](auto s) {
+    return kernels::with_extent<2, kMaxSplits>(splits, [&](auto s) {
       constexpr int rows = std::min<int>(kFew, kCombinedRows / s);
       constexpr auto& combine = kernel<combine_splits_of_tiles<kQueryTile, rows, s, depth>>;
       auto partial = kernel<attend_splits<K, kQueryTile, depth, C, Q>>(

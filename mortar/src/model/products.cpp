@@ -49,7 +49,7 @@ int normed_heuristic(bool gated, std::int64_t results, std::int64_t k, const ker
   constexpr std::int64_t kManyBlocks = 64;  // of an SM, with one row
   if (!target.gpu) return gated ? kGatedOnCpu : kOnCpu;
   if (!gated) return kPlain;
-  const bool many = results >= kManyBlocks * target.num_sms && k <= kernels::kMostUnrolled * kNormedRows[kManyGated].k;
+  const bool many = results >= kManyBlocks * target.num_sms && k <= kernels::kMaxUnrolled * kNormedRows[kManyGated].k;
   return many ? kManyGated : kFewGated;
 }
 /// Two warps for each block where an SM has few blocks, else one; gates are faster with one in either case.
@@ -63,9 +63,9 @@ Op<Tensor<U, 2>> normed_product(const Rows& x, const Norm& norm, const Tensor<bf
   constexpr int tiles = static_cast<int>(std::size(kNormedRows));
   const std::int64_t results = Gated ? w.dim(0) / 2 : w.dim(0);
   const kernels::Target target = kernels::target_of(x.device());
-  if (x.dim(0) == kernels::kMostSummed) {
+  if (x.dim(0) == kernels::kMaxSummed) {
     constexpr NormedTile tile = kNormedRows[Gated ? kFewGated : kPlain];
-    return kernel<normed_rows<Gated, U, bf16, kernels::kMostSummed, tile.n, tile.k, 1>>.hints({.warps = 2})(
+    return kernel<normed_rows<Gated, U, bf16, kernels::kMaxSummed, tile.n, tile.k, 1>>.hints({.warps = 2})(
         empty<U>({x.dim(0), results}), x, norm.weight, w, norm.epsilon, i32{0});
   }
   const int chosen = normed_heuristic(Gated, results, w.dim(1), target);
@@ -90,11 +90,11 @@ constexpr ScaledRowTile kScaledRow[] = {
 constexpr int kShortRow = 0, kLongRow = 1, kLongestRow = 2, kRowOnCpu = 3;  ///< their rows
 int scaled_row_heuristic(const Rows& x) {
   // Bytes of weights of a block whose loop is unrolled: with more it was slower.
-  constexpr std::int64_t kMostUnrolled = 48 << 10;
+  constexpr std::int64_t kMaxUnrolled = 48 << 10;
   const std::int64_t k = x.dim(1);
   if (!on_gpu(x)) return kRowOnCpu;
-  if (kScaledRow[kShortRow].n * k <= kMostUnrolled) return kShortRow;
-  return kScaledRow[kLongRow].n * k <= kMostUnrolled ? kLongRow : kLongestRow;
+  if (kScaledRow[kShortRow].n * k <= kMaxUnrolled) return kShortRow;
+  return kScaledRow[kLongRow].n * k <= kMaxUnrolled ? kLongRow : kLongestRow;
 }
 /// f(the type of products, the number of the tile, its hints) for the row x.
 auto with_scaled_row(const Rows& x, const auto& f) {
@@ -279,13 +279,13 @@ Flow<Tensor<bf16, 2>> linear(Rows x, const Matrix& w, Numerics numerics) {
 /// One row times weights with few and short rows: all blocks run at once, and each has the registers to load its whole
 /// rows before it waits for the row (bench/notes/mortar.md).
 constexpr kernels::LinearTile kShortRows = kernels::kOneRow[2];
-constexpr std::int64_t kMostShortSteps = 6;
+constexpr std::int64_t kMaxShortSteps = 6;
 bool has_short_rows(const Rows& x, const Tensor<bf16, 2>& w) {
   constexpr std::int64_t kFewBlocks = 6;  // of an SM, which holds twice as many
   const kernels::Target target = kernels::target_of(x.device());
   const std::int64_t blocks = ceil_div(w.dim(0), std::int64_t{kShortRows.n}), k = w.dim(1);
   return target.gpu && target.overlaps && x.dim(0) == 1 && blocks <= kFewBlocks * target.num_sms && k > 0 &&
-         k % kShortRows.k == 0 && k / kShortRows.k <= kMostShortSteps;
+         k % kShortRows.k == 0 && k / kShortRows.k <= kMaxShortSteps;
 }
 /// All of `steps` steps before the wait.
 Hints short_rows_hints(std::int64_t steps) { return {.early_tiles = static_cast<int>(steps)}; }
@@ -395,7 +395,7 @@ Op<Tensor<f32, 2>> logits_of(const Rows& x, const Rows& w, const Numerics& numer
 
 RowsOp normed(const Rows& x, const Norm& norm, const Numerics& numerics) {
   if (!numerics.strict) return kernels::rms_norm(x, norm.weight, norm.epsilon);
-  return kernels::with_extent<1024, kMostStrictHidden>(x.dim(1), [&](auto n) {
+  return kernels::with_extent<1024, kMaxStrictHidden>(x.dim(1), [&](auto n) {
     return kernel<strict_rms_norm<n>>(empty<bf16>(x.dims()), x, norm.weight, norm.epsilon);
   });
 }

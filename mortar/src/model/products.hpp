@@ -22,7 +22,7 @@ struct Numerics {
 };
 
 /// The largest hidden size in the strict mode, whose norm has a row in one tile.
-inline constexpr std::int64_t kMostStrictHidden = 8192;
+inline constexpr std::int64_t kMaxStrictHidden = 8192;
 
 using Rows = tessera::View<tessera::bf16, 2>;
 using RowsOp = tessera::Op<tessera::Tensor<tessera::bf16, 2>>;

@@ -16,15 +16,15 @@ using tessera::concat;
 using text::Json;
 using Kind = Json::Kind;
 
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 40;
 constexpr double kAboveZero = std::numeric_limits<float>::min();
 
 void parse_logit_bias(Fields& fields, const ParseContext& context, Generation& out) {
   const Json* biases = fields.object("logit_bias");
   if (biases == nullptr) return;
   const std::string path = fields.path("logit_bias");
-  if (biases->fields.size() > kMostBiases)
-    invalid(path, concat("at most ", kMostBiases, " tokens"), concat(biases->fields.size()));
+  if (biases->fields.size() > kMaxBiases)
+    invalid(path, concat("at most ", kMaxBiases, " tokens"), concat(biases->fields.size()));
   for (const auto& [name, value] : biases->fields) {
     TokenId id = -1;
     const auto r = std::from_chars(name.data(), name.data() + name.size(), id);
@@ -132,7 +132,7 @@ void parse_format(Fields& fields, const char* field, std::initializer_list<const
 
 void parse_max_tokens(Fields& fields, std::initializer_list<const char*> names, Generation& out) {
   for (const char* name : names) {
-    const std::optional<std::int64_t> n = fields.integer(name, 1, kMostTokens);
+    const std::optional<std::int64_t> n = fields.integer(name, 1, kMaxTokens);
     if (!out.max_tokens) out.max_tokens = n;
   }
 }
@@ -182,13 +182,13 @@ void parse_generation(Fields& fields, const ParseContext& context, Generation& o
   out.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   out.keep_stop = fields.boolean("include_stop_str_in_output").value_or(false);
   out.skip_special = fields.boolean("skip_special_tokens").value_or(true);
-  out.min_tokens = fields.integer("min_tokens", 0, kMostTokens).value_or(0);
+  out.min_tokens = fields.integer("min_tokens", 0, kMaxTokens).value_or(0);
   if (out.max_tokens && out.min_tokens > *out.max_tokens)
     invalid(fields.path("min_tokens"), concat("at most max_tokens, which is ", *out.max_tokens),
             concat(out.min_tokens));
   parse_sampling(fields, context, out);
   parse_structure(fields, out);
-  out.thinking_budget = fields.integer("thinking_token_budget", 0, kMostTokens).value_or(-1);
+  out.thinking_budget = fields.integer("thinking_token_budget", 0, kMaxTokens).value_or(-1);
   if (const auto salt = fields.string("cache_salt", 128)) {
     if (salt->empty() || salt->find_first_of(std::string("@/\\\0", 4)) != salt->npos)
       invalid(fields.path("cache_salt"), "1 to 128 bytes without @, /, \\ and NUL", "others");

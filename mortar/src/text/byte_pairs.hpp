@@ -15,9 +15,9 @@ namespace mortar::text {
 /// The tokens of a vocabulary as bytes, by id and by content.
 class Vocabulary {
  public:
-  static constexpr TokenId kMostTokens = 1 << 20;
+  static constexpr TokenId kMaxTokens = 1 << 20;
   void reserve(std::size_t tokens, std::size_t bytes);
-  /// False if the id is taken. Ids are below kMostTokens.
+  /// False if the id is taken. Ids are below kMaxTokens.
   bool add(TokenId id, std::string_view bytes);
   /// -1: none. Where two ids have the same bytes, the first that was added.
   TokenId find(std::string_view bytes) const;

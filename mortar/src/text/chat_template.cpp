@@ -19,7 +19,7 @@ using text::jinja::Value;
 constexpr std::string_view kSpecialTokens[] = {"bos_token", "eos_token", "unk_token",  "sep_token",
                                                "pad_token", "cls_token", "mask_token", "additional_special_tokens"};
 
-constexpr std::size_t kMostMessages = std::size_t{1} << 30;  // bytes
+constexpr std::size_t kMaxMessages = std::size_t{1} << 30;  // bytes
 
 /// A token is written as its name, or as an object with its name as content.
 Value token_name(const Value& v) {
@@ -157,7 +157,7 @@ bool ChatTemplate::mentions(std::string_view text) const { return state_->source
 
 std::string messages_json(std::span<const ChatMessage> messages) {
   const auto text_of = [](std::string_view text) { return Value(text::replace_invalid_utf8(text)); };
-  text::jinja::Output out(kMostMessages);
+  text::jinja::Output out(kMaxMessages);
   text::jinja::Values all;
   try {
     for (const ChatMessage& m : messages)

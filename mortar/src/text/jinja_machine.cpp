@@ -11,7 +11,7 @@ namespace mortar::text::jinja {
 using tessera::concat;
 
 namespace {
-constexpr std::size_t kMostCharacters = std::size_t{1} << 20;
+constexpr std::size_t kMaxCharacters = std::size_t{1} << 20;
 }
 
 class Machine::Scope {
@@ -370,8 +370,8 @@ Values Machine::elements(const Value& of) {
     for (const auto& item : dict->items) out.push_back(item.first);
   } else if (of.is_string()) {
     const std::string& text = of.text();
-    if (text.size() > kMostCharacters)
-      throw TemplateFailure(concat("expected at most ", kMostCharacters, " characters to go over, found more"));
+    if (text.size() > kMaxCharacters)
+      throw TemplateFailure(concat("expected at most ", kMaxCharacters, " characters to go over, found more"));
     spend(text.size());
     for (std::size_t at = 0; at < text.size();) {
       const unsigned bytes = decode_valid(text.data() + at).bytes;

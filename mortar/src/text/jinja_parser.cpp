@@ -10,7 +10,7 @@
 namespace mortar::text::jinja {
 namespace {
 
-constexpr int kDeepestExpression = 60, kMostDeep = 150;
+constexpr int kDeepestExpression = 60, kMaxDeep = 150;
 
 std::string shown(const Token& token) {
   switch (token.kind) {
@@ -61,8 +61,8 @@ ExpressionPtr ExpressionParser::node(Op op, int line, std::vector<ExpressionPtr>
   for (const ExpressionPtr& e : operands) {
     if (e) out->depth = std::max(out->depth, e->depth + 1);
   }
-  if (out->depth > kMostDeep)
-    fail(tessera::concat("expected an expression of at most ", kMostDeep, " operations within each other, found more"));
+  if (out->depth > kMaxDeep)
+    fail(tessera::concat("expected an expression of at most ", kMaxDeep, " operations within each other, found more"));
   out->operands = std::move(operands);
   return out;
 }
@@ -345,8 +345,8 @@ void ExpressionParser::arguments(Expression& call) {
     }
     if (!skip_op(",")) break;
   }
-  if (call.depth > kMostDeep)
-    fail(tessera::concat("expected an expression of at most ", kMostDeep, " operations within each other, found more"));
+  if (call.depth > kMaxDeep)
+    fail(tessera::concat("expected an expression of at most ", kMaxDeep, " operations within each other, found more"));
   shallower();
   expect_op(")");
 }

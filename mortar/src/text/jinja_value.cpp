@@ -13,8 +13,8 @@ namespace mortar::text::jinja {
 namespace {
 
 constexpr int kDeepestValue = 120;
-constexpr std::size_t kMostKey = std::size_t{1} << 20;     // of a tuple, with the text in it
-constexpr std::size_t kMostValues = std::size_t{1} << 20;  // in one list or dict, with all that is within it
+constexpr std::size_t kMaxKey = std::size_t{1} << 20;     // of a tuple, with the text in it
+constexpr std::size_t kMaxValues = std::size_t{1} << 20;  // in one list or dict, with all that is within it
 
 /// What two keys that are equal in Python have in common: 1, 1.0 and True are one key, and so are undefined values.
 std::string key_of(const Value& key) {
@@ -33,8 +33,8 @@ std::string key_of(const Value& key) {
     for (const Value& each : tuple->items) {
       const std::string part = key_of(each);
       out += tessera::concat(":", part.size(), ":", part);
-      if (out.size() > kMostKey)
-        throw TemplateFailure(tessera::concat("expected tuples of at most ", kMostKey, " bytes as keys, found more"));
+      if (out.size() > kMaxKey)
+        throw TemplateFailure(tessera::concat("expected tuples of at most ", kMaxKey, " bytes as keys, found more"));
     }
     return out;
   }
@@ -49,8 +49,8 @@ void contain(Container& container, const Value& v) {
   container.holds_reference |= v.holds_reference();
   container.size += v.size();
   container.work += v.work();
-  if (container.size > kMostValues)
-    throw TemplateFailure(tessera::concat("expected lists and dicts of at most ", kMostValues, " values, found more"));
+  if (container.size > kMaxValues)
+    throw TemplateFailure(tessera::concat("expected lists and dicts of at most ", kMaxValues, " values, found more"));
   if (container.depth > kDeepestValue)
     throw TemplateFailure(
         tessera::concat("expected lists and dicts nested at most ", kDeepestValue, " deep, found more"));

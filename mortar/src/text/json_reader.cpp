@@ -1,4 +1,4 @@
-// Values are read by recursion only as deep as kMostNested.
+// Values are read by recursion only as deep as kMaxNested.
 #include "text/json_reader.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace mortar::text {
 namespace {
 
-constexpr int kMostNested = 100;
+constexpr int kMaxNested = 100;
 constexpr std::size_t kQuoted = 40;  // characters of what was found that a message shows
 
 const char* name_of(JsonReader::Kind kind) {
@@ -56,8 +56,8 @@ void JsonReader::expect(Kind kind) {
 }
 
 bool JsonReader::enter(char end) {
-  if (++depth_ > kMostNested)
-    fail(tessera::concat("expected at most ", kMostNested, " values within each other, found more"));
+  if (++depth_ > kMaxNested)
+    fail(tessera::concat("expected at most ", kMaxNested, " values within each other, found more"));
   ++at_;
   white_space();
   if (at_ == text_.size() || text_[at_] != end) return true;

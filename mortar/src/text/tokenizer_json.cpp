@@ -118,7 +118,7 @@ class Loader {
     token.path = reader_.path();
     reader_.object([&](std::string_view field) {
       if (field == "id")
-        token.id = static_cast<TokenId>(reader_.count(Vocabulary::kMostTokens - 1));
+        token.id = static_cast<TokenId>(reader_.count(Vocabulary::kMaxTokens - 1));
       else if (field == "content")
         token.content = reader_.string();
       else if (field == "single_word" || field == "lstrip" || field == "rstrip")
@@ -291,7 +291,7 @@ class Loader {
     reader_.object([&](std::string_view field) {
       if (field == "ids")
         reader_.array(
-            [&] { found.ids[name].push_back(static_cast<TokenId>(reader_.count(Vocabulary::kMostTokens - 1))); });
+            [&] { found.ids[name].push_back(static_cast<TokenId>(reader_.count(Vocabulary::kMaxTokens - 1))); });
       else if (field == "id" || field == "tokens")
         reader_.skip();
       else
@@ -331,7 +331,7 @@ class Loader {
       if (token.empty() || !alphabet_.decode(token, bytes))
         reader_.wrong("a token of the byte-level alphabet", quoted(token));
       if (state_.vocabulary.find(bytes) >= 0) reader_.wrong("each token once", "a second entry");
-      const auto id = static_cast<TokenId>(reader_.count(Vocabulary::kMostTokens - 1));
+      const auto id = static_cast<TokenId>(reader_.count(Vocabulary::kMaxTokens - 1));
       if (!state_.vocabulary.add(id, bytes))
         reader_.wrong("an id of its own", tessera::concat(id, ", which is that of another token"));
     });

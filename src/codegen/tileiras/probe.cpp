@@ -23,7 +23,7 @@ namespace {
 
 constexpr double kProbeLimit = 20;  // seconds; a probe takes well under one
 constexpr std::string_view kFile = "/assemblers";
-constexpr std::size_t kMostLines = 64;
+constexpr std::size_t kMaxLines = 64;
 
 /// `prefix`number.number in `text`.
 bool parse_version(const std::string& text, std::string_view prefix, int& major, int& minor) {
@@ -115,7 +115,7 @@ void keep(const Assembler& a) {
   std::size_t lines = 1;
   any_line(kept_answers(), [&](std::string_view line) {
     if (!line.starts_with(a.path + "\t")) text += concat(line, "\n");
-    return ++lines > kMostLines;
+    return ++lines > kMaxLines;
   });
   const std::string temporary = concat(folder, kFile, ".tmp-", getpid());
   make_folders(folder);

@@ -222,8 +222,8 @@ double resident_warps(const CubinResources& r) noexcept {
   constexpr unsigned kWarp = machine::kThreadsAWarp, kGranule = machine::kRegisterGranule;
   const unsigned warps = std::max(r.threads / kWarp, 1U);
   const unsigned registers = std::max((r.registers + kGranule - 1) / kGranule * kGranule, kGranule);
-  return warps * std::max(std::min({machine::kRegisters / (registers * kWarp * warps), machine::kMostWarps / warps,
-                                    unsigned{machine::kMostBlocks}}),
+  return warps * std::max(std::min({machine::kRegisters / (registers * kWarp * warps), machine::kMaxWarps / warps,
+                                    unsigned{machine::kMaxBlocks}}),
                           1U);
 }
 

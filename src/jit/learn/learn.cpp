@@ -27,7 +27,7 @@ constexpr int kBlocksOfProducts[] = {1, 2, 3};
 
 int blocks_with(int warps, int registers) {
   const int threads = std::max(warps, machine::kFewestSharingWarps) * machine::kThreadsAWarp;
-  return std::clamp(static_cast<int>(machine::kRegisters / (threads * registers)), 1, machine::kMostBlocks);
+  return std::clamp(static_cast<int>(machine::kRegisters / (threads * registers)), 1, machine::kMaxBlocks);
 }
 
 std::string date() {

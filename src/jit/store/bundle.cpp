@@ -30,7 +30,7 @@ namespace {
 constexpr char kMagic[8] = {'T', 'S', 'R', 'B', 'U', 'N', 'D', 'L'};
 constexpr std::uint32_t kBundleVersion = 1;
 constexpr std::size_t kBundleHeader = 16, kRow = 56, kBundleChecksum = sizeof(Digest);
-constexpr std::uint32_t kMostEntries = 1u << 20;
+constexpr std::uint32_t kMaxEntries = 1u << 20;
 
 struct Handle {
   std::FILE* file;
@@ -104,7 +104,7 @@ Bundle::Bundle(const std::string& path) : path_(path) {
     reject(path, "is not a kernel bundle");
   if (get(&head[8], 4) != kBundleVersion) reject(path, "is of another version of Tessera");
   const std::uint64_t count = get(&head[12], 4);
-  if (count > kMostEntries) reject(path, "is damaged");
+  if (count > kMaxEntries) reject(path, "is damaged");
   // Nothing is allocated for what the file does not hold.
   if (file.size() < kBundleHeader + count * kRow + kBundleChecksum) reject(path, "is cut short");
   std::vector<std::byte> table(count * kRow + kBundleChecksum);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kCubin = "TSRCUBIN", kNote = "TSRNOTES";
 constexpr std::uint32_t kFileVersion = 3;
 constexpr std::size_t kFileHeader = 56, kChecksum = sizeof(Digest);
-constexpr std::uint64_t kMostMicroseconds = 365 * 86400 * std::uint64_t{1000000};  // of compiling one kernel
+constexpr std::uint64_t kMaxMicroseconds = 365 * 86400 * std::uint64_t{1000000};  // of compiling one kernel
 
 std::vector<std::byte> description(const CachedCubin& code) {
   BytesOut out;
@@ -83,7 +83,7 @@ std::optional<CachedCubin> read_cache_file(std::vector<std::byte> file, const Ca
   code.register_pressure = text.number<std::uint8_t>() != 0;
   const auto microseconds = text.number<std::uint64_t>();
   code.seconds = static_cast<double>(microseconds) * 1e-6;
-  if (!text.ended_well() || microseconds > kMostMicroseconds) return std::nullopt;
+  if (!text.ended_well() || microseconds > kMaxMicroseconds) return std::nullopt;
   code.cubin = keep(std::move(file), parts->contents);
   return code;
 }

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "tessera/base/build_id.hpp"
 #include "jit/code/code_shape.hpp"
 #include "tessera/analysis/facts.hpp"
+#include "tessera/base/build_id.hpp"
 #include "tessera/jit/disk_cache.hpp"
 #include "tessera/passes/target.hpp"
 

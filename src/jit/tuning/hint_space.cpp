@@ -11,7 +11,7 @@
 
 namespace tessera::jit {
 namespace {
-constexpr std::size_t kMostCombinations = 1 << 16;  // each is compiled and measured
+constexpr std::size_t kMaxCombinations = 1 << 16;  // each is compiled and measured
 }
 
 std::vector<std::string> hint_combinations(std::string_view space) {
@@ -33,8 +33,8 @@ std::vector<std::string> hint_combinations(std::string_view space) {
         from = comma + 1;
       }
     }
-    if (longer.size() > kMostCombinations) {
-      throw CompileError(concat("tuning: the space \"", space.substr(0, 64), "...\" has more than ", kMostCombinations,
+    if (longer.size() > kMaxCombinations) {
+      throw CompileError(concat("tuning: the space \"", space.substr(0, 64), "...\" has more than ", kMaxCombinations,
                                 " combinations; leave values out"));
     }
     all = std::move(longer);

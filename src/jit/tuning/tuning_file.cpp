@@ -20,7 +20,7 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kOpening = "{\"tessera tuning\":1,\"records\":";
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 
 [[noreturn]] void fail(const std::string& path, std::size_t line, const std::string& what) {
   throw IoError(concat("'", path, "', line ", line, ": ", what));
@@ -34,7 +34,7 @@ std::optional<std::string> contents(const std::string& path) {
   char block[1 << 16];
   while (in.read(block, sizeof block), in.gcount() > 0) {
     text.append(block, static_cast<std::size_t>(in.gcount()));
-    if (text.size() > kMostBytes) fail(path, 1, "expected a file of tuning records, found more than 64 MiB");
+    if (text.size() > kMaxBytes) fail(path, 1, "expected a file of tuning records, found more than 64 MiB");
   }
   if (in.bad()) throw IoError(concat("cannot read '", path, "': ", std::strerror(errno)));
   return text;

@@ -158,8 +158,7 @@ TuningId intern_tuning(const TuningRecord& record, SourceLocation where) {
   const passes::Tuning tuning = parse_hints(record, where);
   const Interned* newest = interned.load(std::memory_order_relaxed);
   const TuningId id = newest ? newest->id + 1 : 1;
-  if (id > kMostTunings)
-    throw CompileError(concat("more than ", kMostTunings, " tuning records in one process"), where);
+  if (id > kMaxTunings) throw CompileError(concat("more than ", kMaxTunings, " tuning records in one process"), where);
   auto made = std::make_unique<Interned>(Interned{record, tuning, id, newest});
   interned.store(made.release(), std::memory_order_release);  // lives as long as the process
   return id;

@@ -12,7 +12,7 @@ namespace tessera::runtime {
 class BlockCache {
  public:
   /// Keeps at most `limit` bytes of freed blocks; 0 keeps none.
-  explicit BlockCache(std::size_t limit) : blocks_(limit, kMostBlocks) {}
+  explicit BlockCache(std::size_t limit) : blocks_(limit, kMaxBlocks) {}
   ~BlockCache() { trim(); }
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
@@ -30,7 +30,7 @@ class BlockCache {
   static std::size_t block_size(std::size_t bytes) noexcept;
 
  private:
-  static constexpr std::size_t kMostBlocks = 64;
+  static constexpr std::size_t kMaxBlocks = 64;
 
   mutable std::mutex mutex_;
   FreeBlocks blocks_;

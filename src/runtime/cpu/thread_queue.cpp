@@ -64,7 +64,7 @@ class Busy {
 };
 
 /// With this many tasks in the queue, enqueuing blocks, as a GPU's driver does.
-constexpr std::uint64_t kMostTasks = 4096;
+constexpr std::uint64_t kMaxTasks = 4096;
 
 struct State {
   std::mutex mutex;
@@ -82,7 +82,7 @@ struct State {
     bool wake = false;
     {
       std::unique_lock lock(mutex);
-      wait_until(lock, enqueued - std::min(enqueued, kMostTasks - 1));
+      wait_until(lock, enqueued - std::min(enqueued, kMaxTasks - 1));
       tasks.push_back(std::move(task));
       if (enqueued++ == ended) Busy::queues().add();
       wake = std::exchange(idle, false);

@@ -41,7 +41,7 @@ const RecordedWork* first_control(const GraphRecording::Work& work) {
 }
 
 std::size_t most_lanes(const GraphRecording::Work& work, bool in_body) {
-  return in_body && first_control(work) != nullptr ? kLanesBesideControl : GraphOrder::kMostLanes;
+  return in_body && first_control(work) != nullptr ? kLanesBesideControl : GraphOrder::kMaxLanes;
 }
 
 /// The nodes of one graph: of the whole recording, or of one body.

@@ -14,7 +14,7 @@ namespace tessera::runtime::cuda {
 /// same time unless one conflicts with the other.
 class GraphOrder {
  public:
-  static constexpr std::size_t kMostLanes = 8;  ///< more branches share the first one
+  static constexpr std::size_t kMaxLanes = 8;  ///< more branches share the first one
 
   GraphOrder(const GraphRecording::Work& work, std::size_t most_lanes);
 
@@ -44,7 +44,7 @@ class GraphOrder {
     std::uint32_t first = 0, count = 0;  // of follows_
     /// The last entry of each lane that has ended before it: as each of a lane follows the one before, all up to there
     /// have.
-    std::array<std::uint32_t, kMostLanes> reach{};
+    std::array<std::uint32_t, kMaxLanes> reach{};
   };
   void choose_lane(std::size_t entry, std::span<const std::size_t> after, std::size_t most_lanes);
   void choose_follows(std::size_t entry, std::span<const std::size_t> after);

@@ -9,8 +9,8 @@ namespace {
 
 /// Larger tensors take the device longer to read than the driver takes to allocate them.
 constexpr std::size_t kLargest = std::size_t{32} << 20;
-constexpr std::size_t kMostBytes = 4 * kLargest;  // of a stream
-constexpr std::size_t kMostBlocks = 64;           // of a stream: one is found faster than a kernel is launched
+constexpr std::size_t kMaxBytes = 4 * kLargest;  // of a stream
+constexpr std::size_t kMaxBlocks = 64;           // of a stream: one is found faster than a kernel is launched
 
 }  // namespace
 
@@ -18,7 +18,7 @@ StreamMemory::StreamMemory(DeviceMemory& memory, CUstream stream)
     : memory_(memory),
       stream_(stream),
       largest_(env_flag(Env::KEEP_MEMORY, true) ? kLargest : 0),
-      blocks_(kMostBytes, kMostBlocks) {
+      blocks_(kMaxBytes, kMaxBlocks) {
   memory_.add_kept(*this);
 }
 

@@ -47,7 +47,7 @@ const T& one_of(const T (&all)[N], std::mt19937_64& random) {
   return all[random() % N];
 }
 
-constexpr int kMostBytes = 1 << 15;  // of a tile
+constexpr int kMaxBytes = 1 << 15;  // of a tile
 constexpr int kBatches = 2;
 constexpr unsigned kFewBytes = 64;  // of stack, beside what the kernel takes without its scan
 
@@ -82,7 +82,7 @@ ScanKernel random_kernel(int rank, int axis, int extent, ScanPlace place, std::m
     int other = of_matrix ? one_of(kFactors, random) : one_of(kOthers, random);
     if (of_matrix && !is_factor && random() % 3 == 0) other = 1;
     if (multiplies && a < rank - 2) other = std::min(other, kBatches);
-    while (bytes * stretched(other, a) > kMostBytes && other > least) other /= 2;
+    while (bytes * stretched(other, a) > kMaxBytes && other > least) other /= 2;
     bytes *= stretched(other, a);
     k.shape.push_back(other);
   }

@@ -148,7 +148,7 @@ template <class T, class M, int Row>
 jit::CodeReport split(int sm, const Product& p) {
   constexpr GemmTile t = gemm_tile(multiplier_of<M>(), Row);
   std::vector<Matrix> tensors = p.matrices();
-  tensors[0] = {{kMostSplits, p.m, p.n}};
+  tensors[0] = {{kMaxSplits, p.m, p.n}};
   return report_of<partial_products<M, step_of<T>(t), acc_t<M>, T, t.m, t.n>>(sm, tensors);
 }
 template <class T, class M>

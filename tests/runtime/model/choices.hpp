@@ -28,7 +28,7 @@ inline bool same(const Action& a, const Action& b) { return a.agent == b.agent &
 inline bool dependent(const Action& a, const Action& b) {
   return a.agent == b.agent || a.footprint.conflicts(b.footprint);
 }
-inline constexpr std::size_t kMostActions = 16;
+inline constexpr std::size_t kMaxActions = 16;
 
 class Choices {
  public:
@@ -73,7 +73,7 @@ class Choices {
   std::size_t position_ = 0;          // in nodes_, or in taken_ when replaying
   std::vector<std::uint8_t> taken_;   // of this run
   std::vector<std::uint8_t> replay_;  // the choices to take
-  std::array<Action, kMostActions> sleep_;
+  std::array<Action, kMaxActions> sleep_;
   std::size_t sleep_count_ = 0;
 };
 

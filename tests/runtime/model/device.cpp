@@ -174,7 +174,7 @@ Footprint ModelDevice::footprint(const Step& step) const {
   return made;
 }
 
-std::size_t ModelDevice::actions(std::array<Action, kMostActions>& found, std::size_t count) const {
+std::size_t ModelDevice::actions(std::array<Action, kMaxActions>& found, std::size_t count) const {
   for (const auto& queue : queues_) {
     if (queue->steps.empty() || !ready(queue->steps.front()) || count == found.size()) continue;
     found[count++] = {static_cast<std::uint8_t>(queue->id + 1), 0, footprint(queue->steps.front())};
@@ -185,7 +185,7 @@ std::size_t ModelDevice::actions(std::array<Action, kMostActions>& found, std::s
 template <class Ready>
 bool ModelDevice::host_when(const char* what, Footprint footprint, Ready host_ready) {
   if (running_) return true;
-  std::array<Action, kMostActions> found;
+  std::array<Action, kMaxActions> found;
   for (;;) {
     const bool can = host_ready();
     if (can && (stopped_ || dead_ || (choices_.reduced() && footprint.empty()))) return true;

@@ -127,7 +127,7 @@ class ModelDevice final : public Backend {
   bool host_when(const char* what, Footprint footprint, Ready ready);
   void enter(const char* what, Footprint footprint = {});
   void may_fail(const char* what);
-  std::size_t actions(std::array<Action, kMostActions>& found, std::size_t count) const;
+  std::size_t actions(std::array<Action, kMaxActions>& found, std::size_t count) const;
   bool ready(const Step& step) const;
   bool invisible(const Step& step) const;
   Footprint footprint(const Step& step) const;

@@ -21,7 +21,7 @@ using cuda::fake::FakeDriver;
 using cuda::fake::Fn;
 
 constexpr int kFaultResult = 1;
-constexpr int kMostOperations = 64;
+constexpr int kMaxOperations = 64;
 constexpr const char* kInjectedText = "as injected";
 
 /// The calls that fail by choice: one of each kind, since each text of the runtime is a place of its own.
@@ -132,7 +132,7 @@ class CudaWorld final : public World, FakeDriver::Scheduler {
     image.abi.num_args = 3;
     image.abi.programmatic_launch = image.abi.launch_flags = name == "early";
     if (name == "early") image.abi.early_reads = {1, 0};
-    for (int i = 0; i < kMostOperations && name == "checked"; ++i)
+    for (int i = 0; i < kMaxOperations && name == "checked"; ++i)
       image.abi.checks.push_back({concat("operation ", i), {"model.cpp", "", 1}});
     return cuda::load_kernel(device(), image);
   }
@@ -173,7 +173,7 @@ class CudaWorld final : public World, FakeDriver::Scheduler {
       if (possible[i].orders || stopped_) chosen = i;  // nothing depends on the moment of these
     }
     if (chosen == possible.size()) {
-      std::array<Action, kMostActions> actions;
+      std::array<Action, kMaxActions> actions;
       const std::size_t count = std::min(possible.size(), actions.size());
       for (std::size_t i = 0; i < count; ++i) actions[i] = model_action(possible[i]);
       const unsigned choice = choices_.schedule({actions.data(), count});

@@ -1,5 +1,6 @@
 // The host programs of API.md section 2, and the rules of section 4 that they rely on.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -26,7 +27,7 @@ TEST(ApiHost, TheFirstProgram) {
 }
 
 TEST(ApiHost, TheHostSection) {
-  const auto folder = std::filesystem::temp_directory_path() / "tessera_api_host";
+  const auto folder = std::filesystem::temp_directory_path() / ("tessera_api_host_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder);

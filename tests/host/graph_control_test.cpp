@@ -1,7 +1,9 @@
 // Loops and branches of flows, blocking, spawned and captured; graphs in graphs; numbers; memory of temporaries; what
 // can be captured.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -455,7 +457,8 @@ TEST_F(GraphControl, Pictures) {
   auto outer = capture(twice, inner, one, zero);
   auto loops = capture(nested, Nested{loop_of(3), loop_of(0)});
   auto branches = capture(branch, loop_of(0));
-  const std::string dot = testing::TempDir() + "control.dot", svg = testing::TempDir() + "control.svg";
+  const std::string own = testing::TempDir() + "control-" + std::to_string(getpid()), dot = own + ".dot",
+                    svg = own + ".svg";
   save_graph(loops, dot);
   const std::string text = contents(dot);
   EXPECT_NE(text.find("graph_while\\ngraph_control_test.cpp:"), std::string::npos) << text;
@@ -473,6 +476,8 @@ TEST_F(GraphControl, Pictures) {
     EXPECT_NE(picture.find("kernel add_scaled"), std::string::npos);
     EXPECT_NE(picture.find("class=\"group\""), std::string::npos);
   }
+  std::remove(dot.c_str());
+  std::remove(svg.c_str());
 }
 
 }  // namespace THIS_FILE

@@ -2,7 +2,9 @@
 #include "tessera/host/graph.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -348,7 +350,8 @@ std::string contents(const std::string& path) {
 }
 TEST_F(Graphs, Pictures) {
   auto graph = capture(step, state(), model);
-  const std::string dot = testing::TempDir() + "graph.dot", svg = testing::TempDir() + "graph.svg";
+  const std::string own = testing::TempDir() + "graph-" + std::to_string(getpid()), dot = own + ".dot",
+                    svg = own + ".svg";
   save_graph(graph, dot);
   save_graph(graph, svg);
   EXPECT_NE(contents(dot).find("kernel axpy\\ngraph_test.cpp:"), std::string::npos) << contents(dot);
@@ -356,6 +359,8 @@ TEST_F(Graphs, Pictures) {
   EXPECT_NE(contents(svg).find("kernel axpy"), std::string::npos);
   EXPECT_EQ(contents(svg).rfind("</svg>\n"), contents(svg).size() - 7);
   EXPECT_ERROR(IoError, save_graph(graph, "graph.png"), "ends with .svg or .dot");
+  std::remove(dot.c_str());
+  std::remove(svg.c_str());
 }
 
 }  // namespace THIS_FILE

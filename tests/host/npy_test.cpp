@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -24,7 +25,9 @@ class Npy : public testing::Test {
  protected:
   void SetUp() override {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = (std::filesystem::temp_directory_path() / (std::string("tessera_npy_") + test->name() + ".npy")).string();
+    path_ = (std::filesystem::temp_directory_path() /
+             (std::string("tessera_npy_") + test->name() + "_" + std::to_string(getpid()) + ".npy"))
+                .string();
   }
   void TearDown() override { std::remove(path_.c_str()); }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -89,7 +90,8 @@ std::size_t files(const std::string& folder, const std::string& extension) {
 }
 
 TEST(Dump, WritesTheStagesAskedFor) {
-  const std::string folder = (std::filesystem::temp_directory_path() / "tessera_dump_test").string();
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / ("tessera_dump_test_" + std::to_string(getpid()))).string();
   std::filesystem::remove_all(folder);
   {
     const Environment e("bytecode", folder);
@@ -122,7 +124,8 @@ void compile_for_hopper() {
 }
 
 TEST(Dump, WritesTheTextBehindPasses) {
-  const std::string folder = (std::filesystem::temp_directory_path() / "tessera_dump_after_test").string();
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / ("tessera_dump_after_test_" + std::to_string(getpid()))).string();
   std::filesystem::remove_all(folder);
   {
     const Environment e("after:clean_up,after:prevent_peeling", folder);

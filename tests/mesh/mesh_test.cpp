@@ -308,7 +308,7 @@ TEST(Mesh, WhatDoesNotFitIsRejectedAndNothingIsLost) {
 
 /// Members of a mesh wait for each other up to its limit, those of its companion for any time.
 TEST(Mesh, ACompanionHasTheRanksAndNoLimit) {
-  static constexpr int kLimit = 1'000, kLate = 1'600;  // ms
+  static constexpr int kLimit = 2'000, kLate = 2'400;  // ms; who is not late comes within them on a busy machine, too
   const auto late_barrier = [](const Mesh& mesh) {
     if (mesh.first_rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(kLate));
     barrier(mesh).sync();

@@ -97,17 +97,18 @@ void expect_error(Exchange& exchange, const std::string& part) {
   expect(error_of(exchange) == error, "the first error again: " + error);
 }
 
-/// The last member comes too late: all others name it, and it learns of that.
+/// The last member comes when all others have given up: they name it, and it learns of that.
 void missing() {
-  const auto exchange = mpi_exchange({.timeout_ms = 400});
+  const auto exchange = mpi_exchange({.timeout_ms = 2'000});  // of who comes, none is so late on a busy machine
   const int last = exchange->members() - 1;
   check_all_to_all(*exchange, 1, 100);
-  if (exchange->me() == last) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
-    error_of(*exchange);  // what the others sent has arrived: this call may be complete
-  }
-  expect_error(*exchange,
-               "process " + std::to_string(last) + " of " + std::to_string(last + 1) + " did not arrive within 0.4 s");
+  const std::string expected =
+      "process " + std::to_string(last) + " of " + std::to_string(last + 1) + " did not arrive within 2 s";
+  if (exchange->me() != last) expect_error(*exchange, expected);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (exchange->me() != last) return;
+  error_of(*exchange);  // what the others sent has arrived: this call may be complete
+  expect_error(*exchange, expected);
 }
 
 /// Member 0 aborts while the others wait for it without a limit.
@@ -118,9 +119,7 @@ void aborted() {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::thread([&] { exchange->abort({7, "out of memory"}); }).join();
   }
-  const auto start = std::chrono::steady_clock::now();
-  expect_error(*exchange, "rank 7: out of memory");
-  expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(2), "an abort arrives within two seconds");
+  expect_error(*exchange, "rank 7: out of memory");  // or it waits until the test's limit ends it
 }
 
 }  // namespace

@@ -384,7 +384,15 @@ TEST(NcclCommunicator, EveryFailingCallEndsTheGroup) {
 /// Calls that do not block are polled; those that block are ended by the watchdog.
 TEST(NcclCommunicator, EveryHangingCallEndsTheGroup) {
   for (const int locals : {1, 2}) {
-    for (int k = 0;; ++k) {
+    int calls = 0;
+    {
+      NcclRig rig(locals);
+      EXPECT_EQ(scenario(rig, locals, kOptions), "ok");
+      calls = rig.fake.calls();
+      rig.stop();
+    }
+    ASSERT_GT(calls, 10);
+    for (int k = 0; k < calls; ++k) {
       SCOPED_TRACE(std::to_string(locals) + " ranks, call " + std::to_string(k));
       NcclRig rig(locals);
       rig.fake.hang_at(k);
@@ -393,11 +401,8 @@ TEST(NcclCommunicator, EveryHangingCallEndsTheGroup) {
       const bool happened = rig.fake.fault_happened();
       rig.stop();
       EXPECT_EQ(rig.fake.leaks(), "");
-      if (!happened) {
-        EXPECT_EQ(error, "ok");
-        break;
-      }
-      ASSERT_LT(k, 100);
+      // On a busy machine a call before it may exceed the short limit, too.
+      EXPECT_TRUE(happened || error != "ok");
       if (error != "ok") {
         EXPECT_THAT(error, testing::AnyOf(HasSubstr("did not end within 0.06 s"), HasSubstr("fake error")));
       }
@@ -408,17 +413,15 @@ TEST(NcclCommunicator, EveryHangingCallEndsTheGroup) {
 TEST(NcclCommunicator, AMemberThatDoesNotComeIsReported) {
   NcclRig rig(1);
   const Stream stream(rig.device(0));
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_THAT(error_of([&] {
                 nccl_communicator(rig.library, nccl_id(rig.library), 2, 0, {&stream, 1}, {.timeout_ms = 100});
               }),
               HasSubstr("ncclCommInitRankConfig of rank 0 did not end within 0.1 s: another rank has not called it"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   EXPECT_EQ(rig.fake.leaks(), "");
 }
 
 std::optional<GroupFailure> wait_for_failure(const Communicator& communicator) {
-  for (int i = 0; i < 200 && !communicator.failure(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 6000 && !communicator.failure(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return communicator.failure();
 }
 
@@ -522,7 +525,7 @@ TEST(NcclCommunicator, SiblingsEndTogether) {
 
 /// Rank 1 never calls. With a limit the group of rank 0 ends and names the reason; without one it may wait.
 TEST(NcclCommunicator, ACollectiveThatAnotherRankDoesNotMakeEndsAfterTheLimit) {
-  for (const int limit : {0, 200}) {
+  for (const int limit : {0, 1000}) {
     NcclRig rig(2);
     {
       NcclOptions options = kOptions;
@@ -539,7 +542,7 @@ TEST(NcclCommunicator, ACollectiveThatAnotherRankDoesNotMakeEndsAfterTheLimit) {
       rig.wait(*x);
       const auto failure = wait_for_failure(*m.all[0]);
       ASSERT_TRUE(failure);
-      if (limit > 0) { EXPECT_THAT(failure->reason, HasSubstr("a collective of rank 0 has not ended 0.2 s after")); }
+      if (limit > 0) { EXPECT_THAT(failure->reason, HasSubstr("a collective of rank 0 has not ended 1 s after")); }
       EXPECT_FALSE(m.all[1]->failure()) << "it was not told of the other";
       m.all[1]->abort({1, "the end of the test"});
     }
@@ -584,7 +587,8 @@ TEST(NcclCommunicator, LaunchedCollectivesWaitForGraphsInFlight) {
         m.all[0]->enqueue(all_reduce_of(operands));
         launched = true;
       });
-      for (int i = 0; i < 100 && (!mixes || !launched); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      const int most = mixes ? 30'000 : 100;  // what happens may take long; what must not happen is given a moment
+      for (int i = 0; i < most && !launched; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
       EXPECT_EQ(launched.load(), mixes);
       rig.pause(false);
       thread.join();
@@ -600,15 +604,15 @@ TEST(NcclCommunicator, CollectivesThatEndHaveNoLimitTogether) {
   NcclRig rig(1);
   {
     NcclOptions options = kOptions;
-    options.collective_ms = 300;
+    options.collective_ms = 1000;  // one collective takes less, however busy the machine is
     Members m(rig, 1, 1, options);
     const auto x = rig.make(0, values_of(0, 4));
     const std::vector<RankOperands> operands{{m.streams[0], x, 0, x, 0}};
     for (int i = 0; i < 6; ++i) {
       m.all[0]->enqueue(all_reduce_of(operands));
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));  // nothing is in flight
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));  // nothing is in flight
     EXPECT_FALSE(m.all[0]->failure());
   }
   rig.stop();

@@ -32,7 +32,7 @@ foreach(mode data own missing abort)
   foreach(ranks 2 4)
     add_test(NAME mesh.mpi.${mode}.${ranks}
              COMMAND ${TESSERA_MPIEXEC} --oversubscribe -n ${ranks} $<TARGET_FILE:mpi_exchange_main> ${mode})
-    set_tests_properties(mesh.mpi.${mode}.${ranks} PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2
+    set_tests_properties(mesh.mpi.${mode}.${ranks} PROPERTIES LABELS mpi TIMEOUT 600 PROCESSORS 2
                          ENVIRONMENT "${tessera_mpi_environment}")
   endforeach()
 endforeach()
@@ -45,6 +45,6 @@ foreach(run program.2 program.4 grid.4)
   list(GET words 0 mode)
   list(GET words 1 ranks)
   add_test(NAME mesh.mpi.${run} COMMAND ${TESSERA_MPIEXEC} --oversubscribe -n ${ranks} $<TARGET_FILE:mpi_program_main> ${mode})
-  set_tests_properties(mesh.mpi.${run} PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2
+  set_tests_properties(mesh.mpi.${run} PROPERTIES LABELS mpi TIMEOUT 600 PROCESSORS 2
                        ENVIRONMENT "TESSERA_DEVICE=cpu;${tessera_mpi_environment}")
 endforeach()

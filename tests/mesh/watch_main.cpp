@@ -39,6 +39,7 @@ void step(Watch& watch) {
 }
 
 void run(const tessera::mesh::WatchOptions& options, const std::string& action) {
+  say("starts");
   if (action == "before") {
     say("before");
     pause();
@@ -71,7 +72,7 @@ void run(const tessera::mesh::WatchOptions& options, const std::string& action) 
     } else if (action == "leaves") {
       say("leaves");
     }
-    if (watch.failure()) {
+    if (action != "leaves" && watch.failure()) {  // a failure that comes after that word is none of its own
       for (int i = 0; i < 100 && !aborted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
       say(aborted ? "abort" : "no abort");
       watch.throw_if_failed("the end");
@@ -93,7 +94,7 @@ int main(int argc, char** argv) {
     options.port = std::atoi(argv[1]);
     options.rank = std::atoi(argv[2]);
     options.size = std::atoi(argv[3]);
-    options.start_ms = action == "short" ? 700 : action == "longer" ? 2'000 : 10'000;
+    options.start_ms = action == "short" ? 700 : action == "longer" ? 3'000 : 60'000;
     options.silence_ms = std::atoi(argv[5]);
     options.progress_ms = std::atoi(argv[6]);
     options.beat_ms = 100;

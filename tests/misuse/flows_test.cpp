@@ -127,7 +127,7 @@ MISUSE(SaveGraph, "save_graph") {
   const auto add_twice = [](Tensor<f32, 1>& y, const View<f32, 1>& x) { return kernel<saxpy<32>>(mut(y), 2.0f, x); };
   const auto x = c.view<f32, 1>({100});
   auto graph = capture(add_twice, zeros<f32>({100}).sync(), x);
-  const std::string path = testing::TempDir() + "misuse_graph.dot";
+  const std::string path = misuse::path_of("graph.dot");
   save_graph(graph, path);
   std::remove(path.c_str());
   graph.replay().sync();

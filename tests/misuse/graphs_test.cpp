@@ -35,7 +35,7 @@ MISUSE(CaptureOfAReadback, "capture") {
     if (n == 2) inner(t).sync();
     if (n == 3) copy_into(mut(t), ones<f32>({5})).sync();
     if (n == 4) (void)to_string(t);
-    if (n == 5) save_npy(testing::TempDir() + "misuse_captured.npy", t);
+    if (n == 5) save_npy(misuse::path_of("captured.npy"), t);
     if (n == 6) (void)to_dlpack(t.view());
     if (n == 7) (void)b.read();
     if (n == 8) (void)b.write();
@@ -285,7 +285,7 @@ MISUSE(ReleasedGraph, "Graph::output") {
   if (use == 1) (void)graph.input<0>();
   if (use == 2) (void)graph.output();
   if (use == 3) (void)graph.device();
-  if (use == 4) save_graph(graph, testing::TempDir() + "misuse_released.svg");
+  if (use == 4) save_graph(graph, misuse::path_of("released.svg"));
   if (use == 5) (void)std::move(graph).release();
   c.done();
 }
@@ -295,8 +295,8 @@ MISUSE(SaveGraphPath, "save_graph") {
                              {"no name", Outcome::Rejected}});
   const auto copy = [](Tensor<f32, 1>& t) { return clone(t); };
   auto graph = capture(copy, ones<f32>({5}).sync());
-  const std::string good = testing::TempDir() + "misuse_path.svg";
-  const std::string paths[] = {testing::TempDir() + "misuse_path.png", "/nonexistent/misuse.svg", ""};
+  const std::string good = misuse::path_of("path.svg");
+  const std::string paths[] = {misuse::path_of("path.png"), "/nonexistent/misuse.svg", ""};
   save_graph(graph, wrong < 0 ? good : paths[wrong]);
   std::remove(good.c_str());
   c.done();

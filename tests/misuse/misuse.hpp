@@ -15,10 +15,12 @@
 // docs/testing.md.
 #pragma once
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -400,6 +402,11 @@ Op<Tensor<T, R>> Call::op(const Dims<R>& dims, Fill fill, SourceLocation where) 
   if (chosen == 0) (void)std::move(made).sync();
   if (chosen == 1) return std::move(made).then([](Tensor<T, R> t) { return clone(t); });
   return made;
+}
+
+/// A path of this process, and of none of its threads: rows run one after the other.
+inline std::string path_of(const char* name) {
+  return (std::filesystem::temp_directory_path() / concat("tessera_misuse_", getpid(), "_", name)).string();
 }
 
 }  // namespace tessera::misuse

@@ -51,18 +51,14 @@ MISUSE(CopyIntoGiven, "copy_into") {
 
 // ---- files ---------------------------------------------------------------------------------------------------------
 
-/// A path of this process, and of none of its threads: rows run one after the other.
-std::string path_of(const char* name) {
-  return (std::filesystem::temp_directory_path() / concat("tessera_misuse_", getpid(), "_", name)).string();
-}
 /// A path, or one that cannot be used.
 std::string path(misuse::Call& c, const char* name) {
   const int chosen = c.other({{"a path of no folder", Outcome::Rejected},
                               {"the path of a folder", Outcome::Rejected},
                               {"an empty path", Outcome::Rejected}});
-  if (chosen == 0) return path_of("no_folder") + "/x.npy";
+  if (chosen == 0) return misuse::path_of("no_folder") + "/x.npy";
   if (chosen == 1) return std::filesystem::temp_directory_path().string();
-  return chosen == 2 ? "" : path_of(name);
+  return chosen == 2 ? "" : misuse::path_of(name);
 }
 
 MISUSE(SaveNpyTensor, "save_npy") {
@@ -84,7 +80,7 @@ MISUSE(SaveNpyOp, "save_npy") {
   std::filesystem::remove(to);
 }
 MISUSE(LoadNpy, "load_npy") {
-  const std::string saved = path_of("loaded.npy");
+  const std::string saved = misuse::path_of("loaded.npy");
   switch (c.other({{"another element type", Outcome::Rejected}, {"another rank", Outcome::Rejected}})) {
     case 0: save_npy(saved, ones<i32>({2, 3})); break;
     case 1: save_npy(saved, ones<f32>({6})); break;

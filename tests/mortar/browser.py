@@ -16,6 +16,7 @@ import time
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions", "--disable-sync",
          "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--hide-scrollbars", "--mute-audio",
          "--remote-debugging-pipe"]
+PATIENCE = 120  # seconds for what is to happen: far more than it takes on a busy machine
 
 
 def find():
@@ -87,7 +88,7 @@ class Browser:
 
     def send(self, method, **parameters):
         number = self.post(method, **parameters)
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             message = self.read(max(0, end - time.monotonic()))
             if message and message.get("id") == number:
@@ -103,7 +104,7 @@ class Browser:
             raise RuntimeError(json.dumps(result["exceptionDetails"]))
         return result["result"].get("value")
 
-    def until(self, script, seconds=15):
+    def until(self, script, seconds=PATIENCE):
         """Waits until an expression is true and returns its value."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

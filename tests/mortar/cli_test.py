@@ -172,7 +172,7 @@ class Generate(unittest.TestCase):
         process = start("generate", MODELS / "dense-untied", "--prompt-ids", "1", "--ignore-eos", "--max-tokens", "1000", "--device", "cpu")
         process.stdout.read(10)  # it answers
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
         self.assertEqual(process.returncode, 130)
 
     def test_ctrl_c_while_the_prompt_is_computed(self):
@@ -186,7 +186,7 @@ class Generate(unittest.TestCase):
                     break
             time.sleep(1)
             process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=20)
+            out, _ = process.communicate(timeout=120)
             self.assertEqual(process.returncode, 130)
             self.assertIn(out, (b"\n", b""), "an empty line, unless the engine was still being made")
 
@@ -314,7 +314,7 @@ class Errors(unittest.TestCase):
             process.stdout.readline()
             for file in model.glob("*.safetensors"):
                 os.truncate(file, 0)
-            _, err = process.communicate(b"question\n", timeout=60)
+            _, err = process.communicate(b"question\n", timeout=120)
             if process.returncode != 0:  # 0: nothing of the file is in use any more
                 self.assertEqual(process.returncode, 1, err)
                 self.assertIn(b"became shorter", err)
@@ -404,7 +404,7 @@ class Others(unittest.TestCase):
             process = self.chat_that_answers(folder)
             process.send_signal(signal.SIGINT)
             time.sleep(0.3)
-            out, err = process.communicate(b"/exit\n", timeout=60)
+            out, err = process.communicate(b"/exit\n", timeout=120)
             self.assertEqual(process.returncode, 0, err)
             self.assertIn(b"stopped", err)
 
@@ -420,7 +420,7 @@ class Others(unittest.TestCase):
                 waiting, before = struct.unpack("i", fcntl.ioctl(process.stdout.fileno(), termios.FIONREAD, bytes(4)))[0], waiting
             process.send_signal(signal.SIGINT)
             time.sleep(0.2)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=120)
             self.assertEqual(process.returncode, 0, err)
             self.assertIn(b"stopped", err)
             self.assertGreater(len(out), 4000)
@@ -456,7 +456,7 @@ class Others(unittest.TestCase):
             while process.poll() is None:  # two that come at once are one
                 process.send_signal(signal.SIGINT)
                 time.sleep(0.05)
-            process.communicate(timeout=60)
+            process.communicate(timeout=120)
             self.assertEqual(process.returncode, 130)
 
     def test_the_whole_context_is_scored(self):

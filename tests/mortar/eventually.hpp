@@ -6,7 +6,8 @@
 
 namespace mortar::test {
 
-constexpr int kPatience = 10'000;  ///< milliseconds after which a test gives up waiting
+/// Milliseconds after which a test gives up waiting: far more than what it waits for takes on a busy machine.
+constexpr int kPatience = 60'000;
 
 /// Waits until the condition holds, at most kPatience.
 inline bool eventually(const std::function<bool()>& condition) {

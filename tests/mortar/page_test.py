@@ -223,7 +223,7 @@ class Page(unittest.TestCase):
         for text in long:
             start = time.monotonic()
             html(text)
-            self.assertLess(time.monotonic() - start, 10, text[:10])  # on a busy machine; without bounds it would be minutes
+            self.assertLess(time.monotonic() - start, 60, text[:10])  # on a busy machine; without bounds it would be minutes
 
     def test_telephone_and_dark(self):
         page = self.page

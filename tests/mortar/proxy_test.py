@@ -106,7 +106,7 @@ class Proxy:
         self.process = subprocess.Popen(command, stdout=self.output, stderr=self.output)
         self.folder = folder
         self.context = ssl.create_default_context(cafile=FOLDER / "certificate.pem")
-        for _ in range(200):
+        for _ in range(6000):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return
             if self.process.poll() is not None:
@@ -120,7 +120,7 @@ class Proxy:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(10)
+        self.process.wait(serving.PATIENCE)
         self.output.close()
         self.socket.cleanup()
 
@@ -133,7 +133,7 @@ class Proxy:
 
     def open(self, path, value=None, headers=None):
         """The response of a request, whose body has not been read."""
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=self.context)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=serving.PATIENCE, context=self.context)
         body = None if value is None else json.dumps(value)
         connection.request("GET" if body is None else "POST", path, body, {"Content-Type": "application/json"} | SECRET | (headers or {}))
         response = connection.getresponse()
@@ -185,7 +185,7 @@ def make_certificate():
 
 
 def start(port=0, *words):
-    return Server(FOLDER / "small", "--port", port, "--api-key-file", FOLDER / "keys", "--drain", 20, "--max-context", 2048, *words, key="secret-a")
+    return Server(FOLDER / "small", "--port", port, "--api-key-file", FOLDER / "keys", "--drain", 100, "--max-context", 2048, *words, key="secret-a")
 
 
 class One:
@@ -198,7 +198,7 @@ class One:
         cls.log.unlink(missing_ok=True)
         cls.server = start(0, "--log", cls.log)
         cls.proxy = Proxy(cls.kind, "one", [cls.server.port])
-        for _ in range(200):  # HAProxy asks /ready first
+        for _ in range(6000):  # HAProxy asks /ready first
             if cls.proxy.get("/ready")[0] == 200:
                 break
             time.sleep(0.02)
@@ -219,7 +219,7 @@ class One:
         response.own.sock.close()
         response.close()
         self.assertTrue(self.server.idle())
-        for _ in range(100):
+        for _ in range(6000):
             cancelled = self.server.metric(r'mortar_requests_ended_total\{[^}]*result="cancelled"\}')
             if cancelled:
                 break
@@ -234,7 +234,7 @@ class One:
         own = headers["X-Request-Id"]
         self.assertRegex(own, r"^[0-9a-f-]{32,36}$")
         self.assertEqual(self.proxy.get("/v1/models", headers={"Authorization": "Bearer wrong"})[0], 401)
-        for _ in range(100):
+        for _ in range(6000):
             lines = [json.loads(line) for line in self.log.read_text().splitlines()]
             if len([l for l in lines if l["path"] == "/v1/models"]) == 3:
                 break
@@ -322,7 +322,7 @@ class Replicas:
 
         def wait_for(more):
             goal = len(done) + more
-            for _ in range(1000):
+            for _ in range(6000):
                 if len(done) >= goal or failed:
                     return
                 time.sleep(0.02)
@@ -337,12 +337,12 @@ class Replicas:
                     self.assertTrue(response.readline().startswith(b"data: {"))
                 self.servers[0].process.send_signal(signal.SIGTERM)
                 self.assertEqual([self.proxy.tokens_of(response) for response in long], [200, 200])
-                self.assertEqual(self.servers[0].process.wait(20), 0)
+                self.assertEqual(self.servers[0].process.wait(serving.PATIENCE), 0)
                 wait_for(12)
                 port = self.servers[0].port
                 self.servers[0].stop()
                 self.servers[0] = start(port)
-                for _ in range(500):
+                for _ in range(6000):
                     if self.servers[0].metric("mortar_requests_total") >= 3 or failed:
                         break
                     time.sleep(0.02)
@@ -394,7 +394,7 @@ class HaproxyReplicas(Replicas, unittest.TestCase):
 
     def setUp(self):
         """HAProxy asks each server once a second; on a busy machine an answer may come too late for one of them."""
-        for _ in range(1500):
+        for _ in range(6000):
             table = self.proxy.command("show stat")
             if len(re.findall(r"(?m)^mortar,(?:one|two),.*,UP,", table)) == 2:
                 return
@@ -447,7 +447,7 @@ class Unit(unittest.TestCase):
                                    stderr=subprocess.PIPE, text=True)
         self.assertRegex(process.stdout.readline(), r"^ready: http://127\.0\.0\.1:\d+  qwen3-8b ")
         process.send_signal(signal.SIGTERM)
-        self.assertEqual((process.communicate(timeout=20)[1], process.returncode), ("", 0))
+        self.assertEqual((process.communicate(timeout=serving.PATIENCE)[1], process.returncode), ("", 0))
 
 
 class Rules(unittest.TestCase):

@@ -13,21 +13,12 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 import unittest
 
 import serving
+from serving import eventually
 
 COMPLETION = {"prompt": "a", "max_tokens": 3, "ignore_eos": True}
-
-
-def eventually(condition, seconds=10):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 class Signals(unittest.TestCase):
@@ -39,12 +30,13 @@ class Signals(unittest.TestCase):
             log.rename(old)
             self.assertEqual(server.post("/v1/completions", COMPLETION)[0], 200)
             self.assertFalse(log.exists(), "the old file goes on under its new name")
+            self.assertTrue(eventually(lambda: old.read_text().count("\n") == 2))  # a line may come after its answer
             server.process.send_signal(signal.SIGHUP)
             self.assertTrue(eventually(log.exists))
             server.process.send_signal(signal.SIGPIPE)
             self.assertEqual(server.post("/v1/completions", COMPLETION)[0], 200)
             self.assertTrue(eventually(lambda: log.read_text().count("\n") == 1))
-            self.assertEqual(old.read_text().count("\n"), 2)
+            self.assertEqual(old.read_text().count("\n"), 2, "nothing more comes there")
             for line in (log.read_text() + old.read_text()).splitlines():
                 self.assertEqual(json.loads(line)["status"], 200)
             self.assertEqual(server.stop(), (0, ""))
@@ -52,7 +44,7 @@ class Signals(unittest.TestCase):
     def test_connections_of_one_address_are_limited(self):
         with tempfile.TemporaryDirectory() as folder:
             server = serving.Server(serving.make_model(pathlib.Path(folder) / "small"), "--connections-per-address", 2)
-            kept = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=10) for _ in range(2)]
+            kept = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=serving.PATIENCE) for _ in range(2)]
             for connection in kept:
                 connection.request("GET", "/health")
                 self.assertEqual(connection.getresponse().read(), b'{"status":"ok"}')
@@ -67,16 +59,14 @@ class Signals(unittest.TestCase):
 
     def test_a_second_signal_ends_it_at_once(self):
         with tempfile.TemporaryDirectory() as folder:
-            server = serving.Server(serving.make_model(pathlib.Path(folder) / "small"), "--drain", 60)
+            server = serving.Server(serving.make_model(pathlib.Path(folder) / "small"), "--drain", 600)
             asking = http.client.HTTPConnection("127.0.0.1", server.port)
             asking.request("POST", "/v1/completions", json.dumps(COMPLETION | {"max_tokens": 2000, "stream": True}), {"Content-Type": "application/json"})
             self.assertEqual(asking.getresponse().status, 200)
             server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.05)
-            start = time.monotonic()
+            self.assertTrue(eventually(lambda: not server.accepts()))  # it has the first: two that come at once are one
             server.process.send_signal(signal.SIGTERM)
-            code = server.process.wait(20)
-            self.assertLess(time.monotonic() - start, 5)
+            code = server.process.wait(300)  # before the time to drain
             self.assertIn(code, (0, 1), "0: the answer has ended by itself before")
             asking.close()
             server.process.stdout.close()
@@ -94,12 +84,10 @@ class Steps(unittest.TestCase):
             (model / "config.json").write_text(json.dumps(config))
             shutil.copy(serving.MODELS / "dense-untied" / "tokenizer.json", model)
             server = serving.Server(model, "--random-weights", 1, "--step-limit", 0.01)
-            start = time.monotonic()
             status, body = server.post("/v1/completions", {"prompt": [5] * 1500, "max_tokens": 1})
             self.assertIn(status, (500, 503), body)
             self.assertEqual(body["error"]["code"], "engine_failed")
-            self.assertEqual(server.process.wait(30), 1)
-            self.assertLess(time.monotonic() - start, 20)
+            self.assertEqual(server.process.wait(serving.PATIENCE), 1)
             self.assertRegex(server.error_text(), r"mortar serve: a step of the engine has not ended within .* s: steps \d+, running \d, waiting \d .*pages held")
             server.process.stdout.close()
             server.errors.close()
@@ -137,7 +125,7 @@ class Bodies(unittest.TestCase):
         before = self.server.memory()
         for _ in range(2):
             self.rejected("{" + many + "}")
-        self.assertLess(self.server.memory() - before, 2**26)
+        self.assertTrue(eventually(lambda: self.server.memory() - before < 2**26), f"{before} bytes before, now {self.server.memory()}")
         text = '{"messages": [{"role": "user", "content": "a"}], "max_tokens": 1, ' + ",".join(f'"k{i}":0' for i in range(10**4)) + "}"
         self.assertEqual(self.server.get("/v1/chat/completions", "POST", text)[0], 200)
         names = re.findall(r'mortar_unknown_fields_total\{[^}]*field="([^"]*)"', self.server.get("/metrics")[2])

@@ -14,6 +14,7 @@ import time
 
 MORTAR = MODELS = TEMPLATES = None
 CONTEXT = 2048
+PATIENCE = 120  # seconds for what is to happen: far more than it takes on a busy machine
 
 
 def use(mortar, models, templates):
@@ -45,6 +46,16 @@ def free_port():
         return s.getsockname()[1]
 
 
+def eventually(condition, seconds=PATIENCE):
+    """Waits until the condition holds; false if that does not happen."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 class Server:
     """`mortar serve` on a free port of the loopback interface, once it is ready."""
 
@@ -68,7 +79,7 @@ class Server:
         return self.errors.read().decode()
 
     def get(self, path, method="GET", body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         connection.request(method, path, body, {"Content-Type": "application/json"} | (headers or {}))
         response = connection.getresponse()
         text = response.read().decode()
@@ -92,15 +103,18 @@ class Server:
             raise AssertionError(f"/state: {status} {text}")
         return json.loads(text)
 
-    def idle(self, seconds=10):
+    def accepts(self):
+        """Whether it takes connections."""
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def idle(self, seconds=PATIENCE):
         """Waits until nothing runs; false if that does not happen."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        def rests():
             state = self.state()
-            if state["running"] == 0 and state["waiting"] == 0:
-                return True
-            time.sleep(0.05)
-        return False
+            return state["running"] == 0 and state["waiting"] == 0
+
+        return eventually(rests, seconds)
 
     def files(self):
         """Open files of the process."""
@@ -110,7 +124,7 @@ class Server:
         """Bytes of the process that are in memory."""
         return int(re.search(r"VmRSS:\s+(\d+) kB", pathlib.Path(f"/proc/{self.process.pid}/status").read_text())[1]) * 1024
 
-    def stop(self, seconds=30):
+    def stop(self, seconds=PATIENCE):
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(seconds)
         self.process.stdout.close()

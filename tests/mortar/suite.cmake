@@ -96,7 +96,7 @@ if(TARGET mortar_server)
       add_test(NAME mortar.processes COMMAND ${mortar_python} ${CMAKE_CURRENT_LIST_DIR}/processes_test.py $<TARGET_FILE:mortar_command>
                                              ${CMAKE_CURRENT_LIST_DIR}/data/models ${CMAKE_CURRENT_LIST_DIR}/data/templates
                                              ${TESSERA_MPIEXEC} $<TARGET_FILE:mpi_program_main>)
-      set_tests_properties(mortar.processes PROPERTIES LABELS mpi TIMEOUT 900 PROCESSORS 2)
+      set_tests_properties(mortar.processes PROPERTIES LABELS mpi TIMEOUT 1500 PROCESSORS 2)
     else()
       add_test(NAME mortar.processes COMMAND ${CMAKE_COMMAND} -E echo "skipped: mpirun was not found (apt-get install libopenmpi-dev openmpi-bin)")
       set_tests_properties(mortar.processes PROPERTIES LABELS mpi SKIP_REGULAR_EXPRESSION "mpirun was not found")

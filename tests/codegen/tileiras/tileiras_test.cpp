@@ -127,7 +127,7 @@ TEST(Assemble, SilentRejectionIsStillAnError) {
 TEST(Assemble, HangIsStoppedWithItsChildren) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_THAT(error_of(FakeAssembler("sleep 60 & sleep 60"), 0.3), HasSubstr("did not finish within 0.3 s"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(45));
 }
 
 TEST(Assemble, HangAfterClosingItsOutputIsStopped) {

@@ -131,15 +131,16 @@ TEST(HttpLimits, AnAnswerThatIsReadAtATrickleEnds) {
   std::size_t all = 0;
   const auto start = Clock::now();
   // Never silent for as long as write_timeout.
-  while (!client.closed(0) && Clock::now() - start < 5s && s.server.stats().slow_readers == 0) {
+  while (!client.closed(0) && Clock::now() - start < 20s && s.server.stats().slow_readers == 0) {
     all += client.read_exactly(64 << 10).size();
     std::this_thread::sleep_for(5ms);
   }
   EXPECT_EQ(s.server.stats().slow_readers, 1U) << all << " bytes were read";
-  EXPECT_LT(Clock::now() - start, 4s);
+  EXPECT_LT(all, std::size_t{8} << 20) << "and would have gone on";
   client.close();
-  // Its twin takes longer than write_timeout for all of it, and is fast enough.
-  options.slowest_reader = 1 << 20;
+  // Its twin takes longer than write_timeout for all of it, and is fast enough, however busy the machine is.
+  options.slowest_reader = 512 << 10;
+  options.write_timeout = 1500ms;
   TestServer patient(options);
   RawClient reader = patient.connect();
   reader.send(get("/big"));
@@ -148,10 +149,10 @@ TEST(HttpLimits, AnAnswerThatIsReadAtATrickleEnds) {
     const std::size_t more = reader.read_exactly(256 << 10).size();
     if (more == 0) break;
     all += more;
-    std::this_thread::sleep_for(10ms);
+    std::this_thread::sleep_for(50ms);
   }
   EXPECT_GE(all, std::size_t{8} << 20);
-  EXPECT_GT(Clock::now() - begun, 250ms);
+  EXPECT_GT(Clock::now() - begun, options.write_timeout);
   s.expect_clean();
 }
 

@@ -66,9 +66,9 @@ TEST(BlockCache, KeepsNoMoreThanItsLimit) {
 TEST(BlockCache, ManySmallSizesAreBounded) {
   BlockCache cache(std::numeric_limits<std::size_t>::max() / 2);
   std::vector<void*> blocks;
-  for (int i = 0; i < 200; ++i) blocks.push_back(cache.take(kMega));
+  for (std::size_t i = 0; i < BlockCache::kMaxBlocks + 100; ++i) blocks.push_back(cache.take(kMega));
   for (void* block : blocks) cache.give(block, kMega);
-  EXPECT_EQ(cache.kept(), 64 * kMega);
+  EXPECT_EQ(cache.kept(), BlockCache::kMaxBlocks * kMega);
 }
 
 TEST(BlockCache, BlocksInUseDoNotOverlap) {

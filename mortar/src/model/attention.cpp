@@ -24,7 +24,9 @@ View<C, 4> pages_of(const Tensor<C, 4>& cache) {
   return cache.reshape({heads, pages, std::int64_t{kPage}, d}).template permute<1, 0, 2, 3>();
 }
 
-constexpr int kSlice = 8;  ///< features of each half of a head that a block of place_keys or copy_keys owns
+/// Features of each half of a head that a block of place_keys or copy_keys owns. On the CPU few blocks are enough, and
+/// what each does for every token is worth whole cache lines.
+constexpr int kSlice = 8, kSliceOnCpu = 32;
 
 /// The pages of the sequences that answer, and how much of them is in use.
 struct Answers {
@@ -199,8 +201,10 @@ Op<Tensor<bf16, 4>> rotated(const LayerStep& l, Heads which) {
 /// another: many warps (bench/notes/mortar.md).
 template <class C>
 auto copied(const Layer<C>& l, const Tensor<bf16, 4>& rotated_keys) {
-  constexpr auto& copy = kernel<copy_keys<C, kMany, kSlice>>;
-  return copy.hints({.warps = 8})(mut(l.keys), mut(l.values), rotated_keys, l.heads, l.step.slots, l.scales);
+  return kernels::with_constant<2>(kernels::target_of(l.heads.device()).gpu, [&](auto gpu) {
+    constexpr auto& copy = kernel<copy_keys<C, kMany, gpu ? kSlice : kSliceOnCpu>>;
+    return copy.hints({.warps = 8})(mut(l.keys), mut(l.values), rotated_keys, l.heads, l.step.slots, l.scales);
+  });
 }
 
 template <class C>

@@ -11,6 +11,10 @@ namespace tessera::runtime {
 
 class BlockCache {
  public:
+  /// That are kept: all results of a forward pass that was enqueued at once. A search through them costs less than a
+  /// page fault.
+  static constexpr std::size_t kMaxBlocks = 1024;
+
   /// Keeps at most `limit` bytes of freed blocks; 0 keeps none.
   explicit BlockCache(std::size_t limit) : blocks_(limit, kMaxBlocks) {}
   ~BlockCache() { trim(); }
@@ -30,8 +34,6 @@ class BlockCache {
   static std::size_t block_size(std::size_t bytes) noexcept;
 
  private:
-  static constexpr std::size_t kMaxBlocks = 64;
-
   mutable std::mutex mutex_;
   FreeBlocks blocks_;
 };

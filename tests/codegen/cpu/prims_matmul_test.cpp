@@ -10,9 +10,10 @@ using ir::Elem;
 struct Size {
   std::int64_t batch, m, n, k;
 };
-constexpr Size kSizes[] = {{1, 1, 1, 1},     {1, 2, 4, 8},    {1, 16, 16, 16}, {2, 64, 64, 32},
-                           {1, 128, 32, 64}, {3, 8, 128, 4},  {1, 13, 37, 29}, {1, 16, 16, 1024},
-                           {1, 32, 64, 512}, {1, 1, 128, 64}, {1, 5, 48, 300}};
+constexpr Size kSizes[] = {
+    {1, 1, 1, 1},    {1, 2, 4, 8},    {1, 16, 16, 16},   {2, 64, 64, 32},  {1, 128, 32, 64},
+    {3, 8, 128, 4},  {1, 13, 37, 29}, {1, 16, 16, 1024}, {1, 32, 64, 512}, {1, 1, 128, 64},
+    {1, 5, 48, 300}, {2, 9, 70, 259}};  // rows that start at odd bytes, also in blocks of whole words
 
 enum class Layout { Rows, Columns, Gaps };
 

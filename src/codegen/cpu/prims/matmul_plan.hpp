@@ -14,6 +14,9 @@ struct Loader {
   void (*load)(T* to, const void* from, std::int64_t n);
   int bytes;
   bool native;  ///< stored as T already
+  /// The elements of [rows, width] words of 32 bits: those of a row of words are rows of `to`. Null: no shorter way
+  /// than to take the words apart and then to load.
+  void (*split)(T* to, const std::uint32_t* words, std::int64_t rows, std::int64_t width) = nullptr;
 };
 
 template <class T>
@@ -27,15 +30,15 @@ struct Plan {
   int scale_block = 0;
 };
 
-/// Scratch memory, 64-byte aligned: b's panel, the panel before it is transposed, a widened, the result in T.
+/// Scratch memory, 64-byte aligned: b's panel, what it is packed by way of, a widened, the result in T.
 template <class T>
 struct Scratch {
-  T *panel, *transposed, *a, *result;
+  T *panel, *packing, *a, *result;
 
   Scratch(void* memory, std::int64_t m, std::int64_t k)
       : panel(static_cast<T*>(memory)),
-        transposed(panel + kDepth * kWidestPanel),
-        a(transposed + kDepth * kWidestPanel),
+        packing(panel + kDepth * kWidestPanel),
+        a(packing + kDepth * kWidestPanel),
         result(a + rounded(m * k)) {}
   static std::int64_t rounded(std::int64_t elements) { return (elements + 15) / 16 * 16; }
   static std::size_t bytes(std::int64_t m, std::int64_t n, std::int64_t k) {

@@ -120,13 +120,13 @@ void ragged_panel(const Source<T>& a, i64 rows, const T* b, i64 ldb, i64 depth, 
 // ---- packing
 
 #if defined(__aarch64__)
-/// to[c][r] = from[r][c] for a block of as many rows and columns as a vector has elements. (Vectors of several
-/// registers, as below, would be taken apart element by element.)
+/// to[c][r] = from[r][c] for a block of as many rows and columns as a vector has elements; rows are `pitch` bytes
+/// apart. (Vectors of several registers, as below, would be taken apart element by element.)
 template <class T>
 inline constexpr i64 kBlock = kWidth<T>;
-TESSERA_INLINED void transpose_block(float* to, i64 ldt, const float* from, i64 ldf) {
+TESSERA_INLINED void transpose_block(float* to, i64 ldt, const char* from, i64 pitch) {
   Vector<float> x[4], y[4];
-  for (int i = 0; i < 4; ++i) x[i] = load_vector(from + i * ldf);
+  for (int i = 0; i < 4; ++i) __builtin_memcpy(&x[i], from + i * pitch, sizeof x[i]);
   for (int i = 0; i < 4; i += 2) {
     y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 4, 2, 6);
     y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 5, 3, 7);
@@ -136,20 +136,22 @@ TESSERA_INLINED void transpose_block(float* to, i64 ldt, const float* from, i64 
     store_vector(to + (i + 2) * ldt, __builtin_shufflevector(y[i], y[i + 2], 2, 3, 6, 7));
   }
 }
-TESSERA_INLINED void transpose_block(double* to, i64 ldt, const double* from, i64 ldf) {
-  const Vector<double> x = load_vector(from), y = load_vector(from + ldf);
+TESSERA_INLINED void transpose_block(double* to, i64 ldt, const char* from, i64 pitch) {
+  Vector<double> x, y;
+  __builtin_memcpy(&x, from, sizeof x);
+  __builtin_memcpy(&y, from + pitch, sizeof y);
   store_vector(to, __builtin_shufflevector(x, y, 0, 2));
   store_vector(to + ldt, __builtin_shufflevector(x, y, 1, 3));
 }
 #else
 template <class T>
 inline constexpr i64 kBlock = 8;
-/// to[c][r] = from[r][c] for an 8 x 8 block.
+/// to[c][r] = from[r][c] for an 8 x 8 block; rows are `pitch` bytes apart.
 template <class T>
-TESSERA_INLINED void transpose_block(T* to, i64 ldt, const T* from, i64 ldf) {
+TESSERA_INLINED void transpose_block(T* to, i64 ldt, const char* from, i64 pitch) {
   typedef T V __attribute__((vector_size(8 * sizeof(T))));
   V x[8], y[8];
-  for (int i = 0; i < 8; ++i) __builtin_memcpy(&x[i], from + i * ldf, sizeof(V));
+  for (int i = 0; i < 8; ++i) __builtin_memcpy(&x[i], from + i * pitch, sizeof(V));
   for (int i = 0; i < 8; i += 2) {
     y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
     y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
@@ -167,19 +169,21 @@ TESSERA_INLINED void transpose_block(T* to, i64 ldt, const T* from, i64 ldf) {
 }
 #endif
 
-/// to[c * ldt + r] = from[r * ldf + c] for r < rows, c < cols.
+/// to[c * ldt + r] = element c of row r, for r < rows, c < cols; the rows of `from` start `pitch` bytes apart,
+/// anywhere.
 template <class T>
-void transpose(T* to, i64 ldt, const T* from, i64 ldf, i64 rows, i64 cols) {
+void transpose(T* to, i64 ldt, const char* from, i64 pitch, i64 rows, i64 cols) {
   constexpr i64 side = kBlock<T>;
+  const i64 whole = cols / side * side;
+  const auto line = [&](T* column, const char* row, i64 first) {
+    for (i64 c = first; c < cols; ++c) __builtin_memcpy(column + c * ldt, row + c * i64{sizeof(T)}, sizeof(T));
+  };
   i64 r = 0;
-  for (; r + side <= rows; r += side) {
-    i64 c = 0;
-    for (; c + side <= cols; c += side) transpose_block(to + c * ldt + r, ldt, from + r * ldf + c, ldf);
-    for (; c < cols; ++c)
-      for (i64 i = 0; i < side; ++i) to[c * ldt + r + i] = from[(r + i) * ldf + c];
+  for (; r + side <= rows; r += side, from += side * pitch, to += side) {
+    for (i64 c = 0; c < whole; c += side) transpose_block(to + c * ldt, ldt, from + c * i64{sizeof(T)}, pitch);
+    for (i64 i = 0; i < side; ++i) line(to + i, from + i * pitch, whole);
   }
-  for (; r < rows; ++r)
-    for (i64 c = 0; c < cols; ++c) to[c * ldt + r] = from[r * ldf + c];
+  for (; r < rows; ++r, from += pitch, ++to) line(to, from, 0);
 }
 
 /// `n` elements, `stride` apart, in the computing type.
@@ -208,34 +212,69 @@ struct Scales {
   }
 };
 
+/// The elements of words of 32 bits: element i of word (row, j) becomes element (row * elements of a word + i, j).
+template <class U>
+void split_words(U* to, const std::uint32_t* words, i64 rows, i64 width) {
+  constexpr int kIn = sizeof(std::uint32_t) / sizeof(U), kBits = 8 * sizeof(U);
+  for (i64 r = 0; r < rows; ++r, words += width)
+    for (int i = 0; i < kIn; ++i, to += width) {
+      TESSERA_INDEPENDENT
+      for (i64 j = 0; j < width; ++j) to[j] = static_cast<U>(words[j] >> (i * kBits));
+    }
+}
+
+/// A panel of elements of 8 or 16 bits that lie side by side along k. Words of several of them are transposed (moved as
+/// f32, which changes no bits), taken apart and converted all at once, each step on half the bytes of the next.
+inline void pack_words(const Loader<float>& from, const char* columns_of_b, i64 pitch, i64 depth, i64 columns,
+                       i64 width, float* panel, float* scratch) {
+  const i64 rows = depth * from.bytes / 4;
+  if (columns < width)
+    for (i64 i = 0; i < rows * width; ++i) scratch[i] = 0;
+  transpose(scratch, width, columns_of_b, pitch, columns, rows);
+  const auto* words = reinterpret_cast<const std::uint32_t*>(scratch);
+  if (from.split != nullptr) return from.split(panel, words, rows, width);
+  float* elements = scratch + rows * width;
+  if (from.bytes == 1)
+    split_words(reinterpret_cast<std::uint8_t*>(elements), words, rows, width);
+  else
+    split_words(reinterpret_cast<std::uint16_t*>(elements), words, rows, width);
+  from.load(panel, elements, depth * width);
+}
+
+/// Rows of a panel that lie side by side along it: converted all at once, because one row is short.
+template <class T>
+void pack_rows(const Loader<T>& from, const char* row, i64 pitch, i64 depth, i64 width, T* panel, T* scratch) {
+  const i64 bytes = width * from.bytes;
+  auto* to = reinterpret_cast<char*>(scratch);
+  for (i64 p = 0; p < depth; ++p) __builtin_memcpy(to + p * bytes, row + p * pitch, static_cast<std::size_t>(bytes));
+  from.load(panel, scratch, depth * width);
+}
+
 /// Columns [first, first + columns) of rows [top, top + depth) of b as a panel of `width` columns, padded with zeros.
 template <class T>
 void pack_panel(const Loader<T>& from, const Matrix& b, i64 batch, i64 top, i64 depth, i64 first, i64 columns,
-                i64 width, T* panel, T* transposed) {
+                i64 width, T* panel, T* scratch) {
   const int bytes = from.bytes;
+  const char* start = element(b, bytes, batch, top, first);
+  const bool by_column = b.col_stride != 1 && b.row_stride == 1 && depth > 1;
+  if constexpr (__is_same(T, float)) {
+    if (by_column && bytes < 4 && depth * bytes % 4 == 0)
+      return pack_words(from, start, b.col_stride * bytes, depth, columns, width, panel, scratch);
+  }
   if (columns < width)
     for (i64 i = 0; i < depth * width; ++i) panel[i] = T{0};
   if (from.native && b.col_stride == 1 && columns == width && width == kColumns<T>) {
-    const T* row = reinterpret_cast<const T*>(element(b, bytes, batch, top, first));
+    const T* row = reinterpret_cast<const T*>(start);
     for (i64 p = 0; p < depth; ++p, row += b.row_stride, panel += kColumns<T>)
       for (int v = 0; v < kVectors; ++v) store_vector(panel + v * kWidth<T>, load_vector(row + v * kWidth<T>));
-    return;
-  }
-  if (b.col_stride == 1 || b.row_stride != 1 || depth == 1) {
+  } else if (from.native && by_column) {
+    transpose(panel, width, start, b.col_stride * bytes, columns, depth);
+  } else if (!from.native && b.col_stride == 1 && columns == width) {
+    pack_rows(from, start, b.row_stride * bytes, depth, width, panel, scratch);
+  } else {
     for (i64 p = 0; p < depth; ++p)
       widen(from, panel + p * width, element(b, bytes, batch, top + p, first), b.col_stride, columns);
-    return;
   }
-  const T* source = transposed;
-  i64 ld = depth;
-  if (from.native) {
-    source = reinterpret_cast<const T*>(element(b, bytes, batch, top, first));
-    ld = b.col_stride;
-  } else {
-    for (i64 j = 0; j < columns; ++j)
-      from.load(transposed + j * depth, element(b, bytes, batch, top, first + j), depth);
-  }
-  transpose(panel, width, source, ld, columns, depth);
 }
 
 /// a in the computing type: where it is, or widened into `buffer`.
@@ -292,7 +331,7 @@ struct Product {
         panel = reinterpret_cast<const T*>(element(b, plan.rhs.bytes, batch, top, j));
         ldb = b.row_stride;
       } else {
-        pack_panel(plan.rhs, b, batch, top, depth, j, columns, width, scratch.panel, scratch.transposed);
+        pack_panel(plan.rhs, b, batch, top, depth, j, columns, width, scratch.panel, scratch.packing);
         if (plan.scale_block > 0) scale_panel(scratch.panel, top, depth, j, columns, width);
       }
       if (columns < W)
@@ -372,8 +411,20 @@ void load_integer(float* to, const void* from, i64 n) {
   for (i64 i = 0; i < n; ++i) to[i] = static_cast<float>(static_cast<const I*>(from)[i]);
 }
 
+/// Of bf16, two in a word: each is the upper half of its f32.
+inline void split_upper(float* to, const std::uint32_t* words, i64 rows, i64 width) {
+  for (i64 r = 0; r < rows; ++r, words += width, to += 2 * width) {
+    TESSERA_INDEPENDENT
+    for (i64 j = 0; j < width; ++j) {
+      to[j] = bits_as<float>(words[j] << 16);
+      to[width + j] = bits_as<float>(words[j] & 0xFFFF0000u);
+    }
+  }
+}
+
 template <Elem e>
-inline constexpr Loader<float> kLoader{load_float<e>, sizeof(StorageOf<e>), false};
+inline constexpr Loader<float> kLoader{load_float<e>, sizeof(StorageOf<e>), false,
+                                       e == Elem::BF16 ? split_upper : nullptr};
 template <>
 inline constexpr Loader<float> kLoader<Elem::F32>{load_native<float>, 4, true};
 template <>

@@ -143,7 +143,7 @@ constexpr OptionRow kTuneOptions[] = {
     {"--out", "FILE", "writes records to FILE; an interrupted run continues, and known results are kept"},
     {"--device", "D", "measures on this device: cpu, cuda, cuda:1 (default: as for any program)"},
     {"--again", nullptr, "measures again even if FILE has a record that is not stale"},
-    {"--seconds", "N", "starts no new measurement after N seconds"},
+    {"--seconds", "N", "measures for N seconds, the most promising points first (default: all points)"},
     {"--hints", "HINTS", "hints to try instead of the kernel's: \"warps=2,4 latency=2,6\"; \"-\" for none"},
     {"--dry-run", nullptr, "compiles every point and prints registers and spills; needs no GPU"},
     {"--gpu", "GPU", "the GPU of --dry-run (default: sm_90)"},

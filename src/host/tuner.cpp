@@ -8,9 +8,13 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <iterator>
 #include <optional>
+#include <sstream>
 #include <thread>
+#include <utility>
 
+#include "host/tune_search.hpp"
 #include "host/tune_timer.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
@@ -90,7 +94,8 @@ struct Point {
   std::size_t candidate;
   TuningRecord hints;  // without provenance: a point is a trial
   TuningTrial trial;
-  bool usable = false;  // compiled, not dropped so far
+  bool compiled = false;  // or found not to compile
+  bool usable = false;    // compiled, not dropped so far
 };
 
 class Run {
@@ -101,16 +106,19 @@ class Run {
   TuningReport go() {
     const ProfileRange range(ProfileTopic::Tune, concat("space ", subject_.name()).c_str(), {});
     list_points();
-    compile_points();
-    drop_equals();
-    if (options_.only_compile == 0) {
-      require_one_usable();
-      open_journal();
-      if (!keep_fresh()) {
-        measure_points();
-        play_off();
-        finish();
+    if (options_.seconds > 0 && options_.only_compile == 0) {
+      search_points();
+    } else {
+      compile_all();
+      if (options_.only_compile == 0) {
+        require_one_usable();
+        open_journal();
+        if (!keep_fresh()) measure_points();
       }
+    }
+    if (options_.only_compile == 0 && !report_.kept) {
+      play_off();
+      finish();
     }
     for (Point& p : points_) report_.trials.push_back(std::move(p.trial));
     return std::move(report_);
@@ -154,21 +162,33 @@ class Run {
 
   // -- compiling: many at a time, each thread with copies of its own, because launches lease them -----------------
 
-  void compile_points() {
+  std::size_t jobs() const {
+    const unsigned wanted =
+        options_.jobs > 0 ? static_cast<unsigned>(options_.jobs) : std::thread::hardware_concurrency();
+    return std::clamp<std::size_t>(wanted, 1, points_.size());
+  }
+  void compile_all() {
+    std::vector<std::size_t> all(points_.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+    compile_points(all);
+  }
+  /// Those that are not compiled yet. Points whose hints result in the code of an earlier one are dropped.
+  void compile_points(const std::vector<std::size_t>& numbers) {
     std::atomic<std::size_t> next{0};
     const auto work = [&] {
       std::unique_ptr<TuneCopies> copies;
-      for (std::size_t i; (i = next.fetch_add(1)) < points_.size();) compile_point(points_[i], copies);
+      for (std::size_t i; (i = next.fetch_add(1)) < numbers.size();)
+        if (Point& p = points_[numbers[i]]; !p.compiled) compile_point(p, copies);
     };
-    const unsigned wanted =
-        options_.jobs > 0 ? static_cast<unsigned>(options_.jobs) : std::thread::hardware_concurrency();
-    const std::size_t jobs = std::clamp<std::size_t>(wanted, 1, points_.size());
+    const std::size_t jobs = std::min(this->jobs(), numbers.size());
     std::vector<std::thread> threads;
     for (std::size_t j = 1; j < jobs; ++j) threads.emplace_back(work);
     work();
     for (std::thread& t : threads) t.join();
+    drop_equals(numbers);
   }
   void compile_point(Point& p, std::unique_ptr<TuneCopies>& copies) const {
+    p.compiled = true;
     try {
       if (!copies) copies = subject_.copies(false);
       Op<void> op = subject_.launch(p.candidate, p.hints, *copies);
@@ -181,14 +201,14 @@ class Run {
       p.usable = true;
     } catch (const std::exception& error) { drop(p, TrialOutcome::Failed, error.what()); }
   }
-  /// Drops points whose hints result in the same code as an earlier point.
-  void drop_equals() {
-    for (std::size_t i = 0; i < points_.size(); ++i) {
-      for (std::size_t j = i + 1; points_[i].usable && j < points_.size(); ++j) {
-        Point& later = points_[j];
-        if (!later.usable || later.candidate != points_[i].candidate) continue;
-        if (later.trial.code.code == points_[i].trial.code.code) drop(later, TrialOutcome::Same, "");
-      }
+  void drop_equals(const std::vector<std::size_t>& numbers) {
+    for (const std::size_t number : numbers) {
+      Point& p = points_[number];
+      const bool is_known = std::any_of(points_.begin(), points_.end(), [&](const Point& other) {
+        const bool before = &other < &p || (&other != &p && other.trial.ms > 0);
+        return before && other.usable && other.candidate == p.candidate && other.trial.code.code == p.trial.code.code;
+      });
+      if (p.usable && p.trial.ms == 0 && is_known) drop(p, TrialOutcome::Same, "");
     }
   }
   static void drop(Point& p, TrialOutcome outcome, std::string why) {
@@ -220,21 +240,35 @@ class Run {
     if (options_.file.empty()) return;
     const auto usable = std::find_if(points_.begin(), points_.end(), [](const Point& p) { return p.usable; });
     journal_.emplace(options_.file, record_of(*usable));
-    for (const TuningRecord& known : journal_->read()) {
+    const std::vector<TuningRecord> before = journal_->read();
+    compile_points_of(before);
+    for (const TuningRecord& known : before) {
       for (Point& p : points_) {
-        if (p.usable && known.choice == p.trial.choice && known.hints == p.trial.hints &&
-            known.hash == p.trial.code.hash)
-          take_up(p, known);
+        if (p.usable && is_of(known, p) && known.hash == p.trial.code.hash) take_up(p, known);
       }
     }
+  }
+  static bool is_of(const TuningRecord& r, const Point& p) {
+    return p.trial.choice == r.choice && p.trial.hints == r.hints;
+  }
+  /// A search has not compiled them yet.
+  void compile_points_of(const std::vector<TuningRecord>& records) {
+    std::vector<std::size_t> numbers;
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      const auto names = [&](const TuningRecord& r) { return is_of(r, points_[i]); };
+      if (!points_[i].compiled && std::any_of(records.begin(), records.end(), names)) numbers.push_back(i);
+    }
+    compile_points(numbers);
   }
   /// With the option `keep`: uses a record of the file that is not stale, if no interrupted run has left a journal.
   bool keep_fresh() {
     if (!options_.keep || !journal_ || access(options_.file.c_str(), F_OK) != 0 || !journal_->read().empty())
       return false;
-    for (const TuningRecord& r : read_records(options_.file, {})) {
+    const std::vector<TuningRecord> records = read_records(options_.file, {});
+    compile_points_of(records);
+    for (const TuningRecord& r : records) {
       for (const Point& p : points_) {
-        if (!p.usable || p.trial.choice != r.choice || p.trial.hints != r.hints) continue;
+        if (!p.usable || !is_of(r, p)) continue;
         if (p.trial.code.hash != r.hash || !jit::same_subject(r, record_of(p))) continue;
         report_.best = r;
         return report_.kept = true;
@@ -260,17 +294,59 @@ class Run {
   // -- checking and measuring -------------------------------------------------------------------------------------
 
   void measure_points() {
+    begin_measuring();
+    for (Point& p : points_) try_to_measure(p);
+  }
+  void begin_measuring() {
     timer_.emplace(device_, options_.warm);
     copies_ = subject_.copies(true);
-    for (Point& p : points_) {
-      if (!p.usable || p.trial.resumed) continue;
-      if (reference_ && out_of_time()) continue;
-      try {
-        measure(p);
-      } catch (const std::exception& error) { drop(p, TrialOutcome::Failed, error.what()); }
-      if (p.trial.outcome == TrialOutcome::Failed || p.trial.outcome == TrialOutcome::NotTried) continue;
-      note_in_journal(p);
+  }
+  void try_to_measure(Point& p) {
+    if (!p.usable || p.trial.resumed || (reference_ && out_of_time())) return;
+    try {
+      measure(p);
+    } catch (const std::exception& error) { drop(p, TrialOutcome::Failed, error.what()); }
+    if (p.trial.outcome == TrialOutcome::Failed || p.trial.outcome == TrialOutcome::NotTried) return;
+    note_in_journal(p);
+  }
+
+  // -- a limited time: the points that a model of the times expects most of are compiled and measured, some at a time
+
+  void search_points() {
+    std::vector<SearchPoint> all;
+    for (const Point& p : points_) all.push_back({p.candidate, words_of(p.hints.hints)});
+    TuneSearch search(all);
+    bool begun = false;
+    while (best_ == 0 || !out_of_time()) {
+      const std::vector<std::size_t> some = search.next(jobs());
+      if (some.empty()) break;
+      compile_points(some);
+      const bool usable = std::any_of(points_.begin(), points_.end(), [](const Point& p) { return p.usable; });
+      if (usable && !std::exchange(begun, true)) {
+        open_journal();
+        if (keep_fresh()) return;
+        begin_measuring();
+        for (std::size_t i = 0; i < points_.size(); ++i)
+          if (points_[i].trial.resumed) learn(search, i);
+      }
+      for (const std::size_t i : some) {
+        if (points_[i].trial.resumed) continue;
+        try_to_measure(points_[i]);
+        learn(search, i);
+      }
     }
+    require_one_usable();
+  }
+  void learn(TuneSearch& search, std::size_t number) const {
+    const Point& p = points_[number];
+    if (p.usable && p.trial.ms > 0)
+      search.measured(number, p.trial.ms);
+    else
+      search.drop(number);
+  }
+  static std::vector<std::string> words_of(const std::string& hints) {
+    std::istringstream text(hints);
+    return {std::istream_iterator<std::string>(text), std::istream_iterator<std::string>()};
   }
   bool out_of_time() const {
     return options_.seconds > 0 && std::chrono::duration<double>(Clock::now() - started_).count() > options_.seconds;
@@ -344,9 +420,8 @@ class Run {
   void finish() {
     if (options_.file.empty()) return;
     add_record(options_.file, report_.best, {});
-    const bool whole = std::none_of(points_.begin(), points_.end(), [](const Point& p) {
-      return p.usable && p.trial.outcome == TrialOutcome::NotTried;
-    });
+    const bool whole = std::none_of(points_.begin(), points_.end(),
+                                    [](const Point& p) { return p.trial.outcome == TrialOutcome::NotTried; });
     if (whole) journal_->remove();
   }
 

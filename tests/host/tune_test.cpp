@@ -217,6 +217,35 @@ TEST_F(Tune, AnInterruptedRunContinues) {
   EXPECT_EQ(files(), 2);
 }
 
+TEST_F(Tune, WithTimeForAllPointsAllAreTried) {
+  const auto some = space("some", "", candidate<scale_add<1024>>("1024"), candidate<almost<1024>>("wrong"),
+                          candidate<scale_add<512>>("512"), candidate<scale_add<2048>>("2048"));
+  const auto all = by_choice(tune(some, quick, mut(y), x, 2.0f));
+  quick.seconds = 1000;
+  for (const int jobs : {1, 3}) {
+    quick.jobs = jobs;
+    const auto searched = tune(some, quick, mut(y), x, 2.0f);
+    for (const auto& [choice, trial] : by_choice(searched)) {
+      EXPECT_NE(trial.outcome, TrialOutcome::NotTried) << choice;
+      EXPECT_EQ(trial.outcome == TrialOutcome::Wrong, all.at(choice).outcome == TrialOutcome::Wrong) << choice;
+    }
+    EXPECT_NE(searched.best.choice, "wrong");
+  }
+}
+
+TEST_F(Tune, AnInterruptedSearchContinues) {
+  quick.file = folder + "/cpu.tune";
+  quick.seconds = 1e-9;
+  EXPECT_EQ(tune(adders, quick, mut(y), x, 2.0f).trials[0].outcome, TrialOutcome::Measured);
+  quick.seconds = 1000;
+  const auto again = tune(adders, quick, mut(y), x, 2.0f);
+  EXPECT_TRUE(again.trials[0].resumed);
+  for (const TuningTrial& trial : again.trials) EXPECT_NE(trial.outcome, TrialOutcome::NotTried) << trial.choice;
+  EXPECT_EQ(files(), 2) << "the journal is gone";
+  quick.keep = true;
+  EXPECT_TRUE(tune(adders, quick, mut(y), x, 2.0f).kept);
+}
+
 TEST_F(Tune, ADamagedJournalLineIsForgottenOnly) {
   quick.file = folder + "/cpu.tune";
   quick.seconds = 1e-9;

@@ -146,13 +146,15 @@ struct TuneOptions {
       {};  ///< where the record is added and the journal is kept, so that an interrupted run continues; empty: none
   std::string hints = {};  ///< instead of the space's ("-": none)
   std::string first = {};  ///< the default candidate; empty: the space's first
-  double seconds = 0;      ///< no new measurements after this time; 0: no limit
-  double tolerance = 0;    ///< of results, relative; 0: by element type. Integers are compared exactly
-  bool keep = false;       ///< returns a record of the file that is not stale, without measuring again
-  bool warm = false;       ///< caches are not cleared between launches
-  int jobs = 0;            ///< compilations at a time; 0: one per processor
-  int launches = 10;       ///< launches of each point before the last round
-  int rounds = 15;         ///< rounds of the last comparison
+  /// No new measurements after this time. The points that a model of the times expects most of are compiled and
+  /// measured; 0: all.
+  double seconds = 0;
+  double tolerance = 0;  ///< of results, relative; 0: by element type. Integers are compared exactly
+  bool keep = false;     ///< returns a record of the file that is not stale, without measuring again
+  bool warm = false;     ///< caches are not cleared between launches
+  int jobs = 0;          ///< compilations at a time; 0: one per processor
+  int launches = 10;     ///< launches of each point before the last round
+  int rounds = 15;       ///< rounds of the last comparison
   int only_compile =
       0;  ///< compute capability of a GPU that need not be present (90): compiles for it and runs nothing
 };

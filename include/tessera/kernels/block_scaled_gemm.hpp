@@ -86,10 +86,10 @@ void block_scaled_tiles(MutTiles<U, BM, BN> y, In<Q, dyn, dyn> x, In<f32, dyn, d
       for (auto k : range(XS.count(1))) {
         auto scales = XS.load(i, k);
         for (int s = 0; s < S; ++s) {
-          auto block = k * S + s;
+          // Beyond the last block, the scales of x are 0: the last one is added once more, times 0.
+          auto block = min(k * S + s, X.count(1) - 1);
           auto part = product(block);
-          // Beyond the last block, products and the scales of x are 0.
-          acc = acc + part * (extract(scales, shape<BM, 1>, 0, s) * scale(min(block, w_scale.dim(1) - 1)));
+          acc = acc + part * (extract(scales, shape<BM, 1>, 0, s) * scale(block));
         }
       }
     }

@@ -134,7 +134,7 @@ TEST(TuneSearch, ASixthOfThePointsFindsTheBestWithinFivePercent) {
                       {3, {4, 4, 3, 3}, 0.25, 0.08},
                       {6, {4, 4, 3}, 0.15, 0.05},
                       {2, {6, 6, 4}, 0.3, 0.02}};
-  constexpr int kRounds = 30;
+  constexpr int kRounds = 10;
   std::mt19937 random(20261130);
   for (const Row& row : rows) {
     const auto points = points_of(row.candidates, row.values);

@@ -28,7 +28,7 @@ def rows_of(text):
     """The cells of every table row below a table's head."""
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if line.startswith("| ") and cells[0] not in ("work", "case", "kernel"):
+        if line.startswith("| ") and cells[0] not in ("work", "case", "kernel", "system"):
             yield cells
 
 
@@ -59,6 +59,14 @@ def cpu(text):
             "command": measured(section, r"`([^`]+)` at "), "commit": measured(section, r"` at ([0-9a-f]+),"),
             "date": measured(section, r", (\d{4}-\d\d-\d\d): "), "machine": measured(section, r"-\d\d: (?:[a-z0-9 ,]*, )?(\S.*?), load "),
             "rows": rows}
+
+
+def mortar_cpu(text):
+    section = part(text, "<!-- begin: bench/mortar/cpu_peers.py -->", "<!-- end: bench/mortar/cpu_peers.py -->")
+    rows = [{"system": c[0], "weights": c[1], "token": float(c[2]), "token_ratio": float(c[3]), "prompt": float(c[4]),
+             "prompt_ratio": float(c[5])} for c in rows_of(section)]
+    return {"command": measured(section, r"`([^`]+)` at "), "commit": measured(section, r"` at ([0-9a-f]+),"),
+            "date": measured(section, r"(\d{4}-\d\d-\d\d)"), "torch": measured(section, r"PyTorch ([0-9.]*\d)"), "rows": rows}
 
 
 def naive(text):
@@ -95,7 +103,7 @@ def gpu(text):
 
 
 def collect(text):
-    return {"cpu": cpu(text), "naive": naive(text), "gpu": gpu(text)}
+    return {"cpu": cpu(text), "mortar_cpu": mortar_cpu(text), "naive": naive(text), "gpu": gpu(text)}
 
 
 def as_json(data):
@@ -115,7 +123,7 @@ def dump(value, depth):
 def selftest():
     assert rate("~4.15 TB/s") == {"value": 4.15, "unit": "TB/s", "unsteady": True}
     data = collect(RESULTS.read_text(encoding="utf-8"))
-    assert data["cpu"]["rows"] and data["cpu"]["shares"] and data["gpu"]["start"], "no table is passed over"
+    assert data["cpu"]["rows"] and data["cpu"]["shares"] and len(data["mortar_cpu"]["rows"]) == 4 and data["gpu"]["start"], "no table is passed over"
     assert json.loads(as_json(data)) == data, "nothing is lost on the way to the file"
     text = RESULTS.read_text(encoding="utf-8")
     for broken in (re.search(r"\| [0-9.]+ TB/s \|", text)[0], "<!-- gpu: begin -->"):

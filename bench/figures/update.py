@@ -9,8 +9,9 @@ and fills the marked places of the pages.
 A marked place is <!-- figures: NAME -->...<!-- end -->, within a line or around whole ones. NAME is `table GROUP...` (a row for each
 group; `all` stands for those of the overview), `source GROUP...` (lines with device, date, commits and command), GROUP.FIELD (one
 number: mean, without, least, chain, count, most), `rates ROW...` (a table of what was reached in some rows), `rate ROW NAME` (what
-Tessera or the named peer reached in a row) `start KERNELS first|second` (host time of a launch, in microseconds) or `share
-KERNEL COLUMNS TYPE THREADS` (of the speed of a copy, on the CPU).
+Tessera or the named peer reached in a row) `start KERNELS first|second` (host time of a launch, in microseconds), `share
+KERNEL COLUMNS TYPE THREADS` (of the speed of a copy, on the CPU), `cpu-token TYPE` and `cpu-prompt TYPE` (tokens of Mortar on the
+CPU over those of PyTorch with such weights) or `cpu-rate SYSTEM TYPE token|prompt` (tokens a second).
 A ROW is GROUP:WORK,shape=value,...
 """
 
@@ -78,6 +79,10 @@ def value(data, key, field):
     return str(number) if field == "count" else f"{number:.2f}"
 
 
+def mortar_cpu(data, system, weights):
+    return next(r for r in data["mortar_cpu"]["rows"] if (r["system"], r["weights"]) == (system, weights))
+
+
 def content(data, name):
     word, *keys = name.split()
     keys = charts.OVERVIEW + ["safety"] if keys == ["all"] else keys
@@ -90,6 +95,10 @@ def content(data, name):
     if word == "share":
         found = [r for r in data["cpu"]["shares"] if [r["kernel"], str(r["columns"]), r["dtype"], str(r["threads"])] == keys]
         return f"{found[0]['share']:.2f}"
+    if word in ("cpu-token", "cpu-prompt"):
+        return f"{mortar_cpu(data, 'PyTorch', keys[0])[word.removeprefix('cpu-') + '_ratio']:.2f}"
+    if word == "cpu-rate":
+        return f"{mortar_cpu(data, *keys[:2])[keys[2]]:.3g}"
     if word == "start":
         return f"{data['gpu']['start'][keys[0]][keys[1] + '_us']:g}"
     if word == "source":

@@ -49,7 +49,7 @@ complete -c tessera -n '__fish_seen_subcommand_from tune' -l list -r -F -d 'list
 complete -c tessera -n '__fish_seen_subcommand_from tune' -l out -r -F -d 'writes records to FILE; an interrupted run continues, and known results are kept'
 complete -c tessera -n '__fish_seen_subcommand_from tune' -l device -x -d 'measures on this device: cpu, cuda, cuda:1 (default: as for any program)'
 complete -c tessera -n '__fish_seen_subcommand_from tune' -l again -d 'measures again even if FILE has a record that is not stale'
-complete -c tessera -n '__fish_seen_subcommand_from tune' -l seconds -x -d 'starts no new measurement after N seconds'
+complete -c tessera -n '__fish_seen_subcommand_from tune' -l seconds -x -d 'measures for N seconds, the most promising points first (default: all points)'
 complete -c tessera -n '__fish_seen_subcommand_from tune' -l hints -x -d 'hints to try instead of the kernel'\''s: "warps=2,4 latency=2,6"; "-" for none'
 complete -c tessera -n '__fish_seen_subcommand_from tune' -l dry-run -d 'compiles every point and prints registers and spills; needs no GPU'
 complete -c tessera -n '__fish_seen_subcommand_from tune' -l gpu -x -d 'the GPU of --dry-run (default: sm_90)'

@@ -101,7 +101,7 @@ double TuneSearch::promise(std::size_t point, const std::vector<Known>& known) c
   return sum_of(point) + deviation / (kDoubt + weight) - std::max(spread_, kLeastSpread) * doubt;
 }
 
-/// Of several points, each after the first is chosen as if those before it had taken what the model expects.
+/// The model expects a time of each point that is chosen, and the next one is chosen as if that had been measured.
 std::vector<std::size_t> TuneSearch::next(std::size_t count) {
   std::vector<std::size_t> chosen;
   std::vector<Known> known = known_;

@@ -13,8 +13,9 @@ struct SearchPoint {
 };
 
 /// The model: the logarithm of a point's time is a sum, with an effect of its candidate and one of each word, and what
-/// similar points have deviated from such a sum. The next point is the one whose time may be the least, if it lies
-/// below the expectation by more, the less was measured near it. docs/tuning.md, "Less than all".
+/// similar points have deviated from such a sum. The next point is the one whose time may be the least: the model
+/// expects a time and subtracts a doubt, which is larger where less was measured near the point. docs/tuning.md, "Less
+/// than all".
 class TuneSearch {
  public:
   explicit TuneSearch(const std::vector<SearchPoint>& points);

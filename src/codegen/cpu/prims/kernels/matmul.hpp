@@ -411,7 +411,7 @@ void load_integer(float* to, const void* from, i64 n) {
   for (i64 i = 0; i < n; ++i) to[i] = static_cast<float>(static_cast<const I*>(from)[i]);
 }
 
-/// Of bf16, two in a word: each is the upper half of its f32.
+/// Words hold two elements of bf16, and each element is the upper half of its f32.
 inline void split_upper(float* to, const std::uint32_t* words, i64 rows, i64 width) {
   for (i64 r = 0; r < rows; ++r, words += width, to += 2 * width) {
     TESSERA_INDEPENDENT

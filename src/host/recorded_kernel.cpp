@@ -74,8 +74,10 @@ CheckMode current_check_mode() {
   if (known >= 0) return static_cast<CheckMode>(known);
   const char* word = env(Env::CHECK);
   const bool strict = word != nullptr && std::string_view(word) == "strict";
-  set_check_mode(strict ? CheckMode::Strict : env_flag(Env::CHECK, false) ? CheckMode::On : CheckMode::Off);
-  return static_cast<CheckMode>(mode.load(std::memory_order_relaxed));
+  const CheckMode found = strict ? CheckMode::Strict : env_flag(Env::CHECK, false) ? CheckMode::On : CheckMode::Off;
+  int unknown = -1;  // a mode that the program sets meanwhile stays
+  const bool first = mode.compare_exchange_strong(unknown, static_cast<int>(found), std::memory_order_relaxed);
+  return first ? found : static_cast<CheckMode>(unknown);
 }
 
 bool RecordingKey::operator==(const RecordingKey& other) const noexcept {

@@ -9,14 +9,18 @@ using ir::AttrName;
 using ir::Op;
 
 Samples::Samples(const LaunchContract& contract) {
-  const auto sample = [&](std::int64_t leading, std::int64_t rows, std::int64_t columns) {
+  struct Extents {
+    std::int64_t leading, rows, columns;
+  };
+  // `largest`: a tensor whose extents are `most`, whatever those of the others are. -1: there is none.
+  const auto sample = [&](const Extents& usual, std::int64_t scalar, int largest = -1, std::int64_t most = 0) {
     std::vector<std::uint64_t> slots;
     for (const ArgContract& a : contract.args) {
-      std::int64_t value = columns;
-      if (a.role == ArgRole::Base) value = 0;
+      std::int64_t value = a.role == ArgRole::Base ? 0 : a.role == ArgRole::Value ? scalar : usual.columns;
       if (a.role == ArgRole::Dim) {
         const int from_end = contract.tensors[static_cast<std::size_t>(a.tensor)].rank - a.axis;
-        value = from_end == 1 ? columns : from_end == 2 ? rows : leading;
+        value = from_end == 1 ? usual.columns : from_end == 2 ? usual.rows : usual.leading;
+        if (a.tensor == largest) value = most;
       }
       slots.push_back(static_cast<std::uint64_t>(value));
     }
@@ -25,9 +29,13 @@ Samples::Samples(const LaunchContract& contract) {
   // Multiples of every usual tile extent, also of 3, 5 and 7 tiles (pieces made of sub-tiles); rows of a head's size;
   // all that fits into one tile, and one block, which makes the blocks of tensors of different ranks equally many.
   constexpr std::int64_t of_parts = 1024 * 3 * 5 * 7;
-  large_ = {sample(16, 65536, 65536), sample(16, 4096, 65536), sample(16, 4096, 4096), sample(16, 4096, 64),
-            sample(16, of_parts, of_parts)};
-  small_ = {sample(64, 64, 64), sample(1, 1, 64)};
+  for (const Extents& e : {Extents{16, 65536, 65536}, Extents{16, 4096, 65536}, Extents{16, 4096, 4096},
+                           Extents{16, 4096, 64}, Extents{16, of_parts, of_parts}})
+    large_.push_back(sample(e, e.columns));
+  for (const Extents& e : {Extents{64, 64, 64}, Extents{1, 1, 64}}) small_.push_back(sample(e, e.columns));
+  // One tensor is larger than what is computed from it, as the framed input of a convolution: indices with an offset.
+  for (int t = 0; t < static_cast<int>(contract.tensors.size()); ++t)
+    small_.push_back(sample({16, 64, 64}, 1, t, std::int64_t{1} << 20));
 }
 
 bool Samples::Sample::holds(ConditionPool& pool, Conditions when) {

@@ -48,11 +48,10 @@ struct WindowWalk {
 };
 
 /// The product of a block: BI x B0 x B1 x B2 positions, BN outputs of one group. x: windows of the input; w: [groups,
-/// outputs, filter positions, channels]. Position f of the walk has the weights w_first + f * w_step.
+/// outputs, filter positions, channels]. `reversed`: 1 if the walk's first position has the filter's last weights.
 template <class M, int BK, int BI, int B0, int B1, int B2, int BN, class T>
 auto sums_of_windows(const In<T, dyn, dyn, dyn, dyn, dyn>& x, const In<T, dyn, dyn, dyn, dyn>& w,
-                     const WindowWalk& walk, const Scalar<i32>& w_first, const Scalar<i32>& w_step,
-                     const Scalar<i32>& image, const Scalar<i32>& i, const Scalar<i32>& j, const Scalar<i32>& k,
+                     const WindowWalk& walk, const Scalar<i32>& reversed, const Scalar<i32>& image, const Scalar<i32>& i, const Scalar<i32>& j, const Scalar<i32>& k,
                      const Scalar<i32>& group, const Scalar<i32>& column) {
   static_assert(BI == 1 || B0 == 1);
   constexpr int BM = BI * B0 * B1 * B2;
@@ -68,7 +67,7 @@ auto sums_of_windows(const In<T, dyn, dyn, dyn, dyn, dyn>& x, const In<T, dyn, d
       else
         return X.load(image, walk.unit(0, group, f), j, k, c);
     }();
-    auto weights = W.load(group, column, w_first + f * w_step, c);
+    auto weights = W.load(group, column, where(reversed == 0, f, w.dim(2) - 1 - f), c);
     sums = multiply<M>(reshape(in, shape<BM, BK>), transpose(reshape(weights, shape<BN, BK>)), sums);
   }
   return sums;
@@ -76,22 +75,20 @@ auto sums_of_windows(const In<T, dyn, dyn, dyn, dyn, dyn>& x, const In<T, dyn, d
 template <class E, class M, int BK, class U, class T, int BI, int B0, int B1, int B2, int BN, class... P>
 void convolution_windows(Mut<U, BI, B0, B1, B2, BN> y, In<T, dyn, dyn, dyn, dyn, dyn> x, In<T, dyn, dyn, dyn, dyn> w,
                          Scalar<i32> images_apart, Scalar<i32> second, Scalar<i32> third, Scalar<i32> apart_0,
-                         Scalar<i32> apart_1, Scalar<i32> apart_2, Scalar<i32> w_first, Scalar<i32> w_step,
-                         P... operands) {
+                         Scalar<i32> apart_1, Scalar<i32> apart_2, Scalar<i32> reversed, P... operands) {
   auto [image, i, j, k, column] = y.index();
   auto sums = sums_of_windows<M, BK, BI, B0, B1, B2, BN>(x, w, {images_apart, second, third, apart_0, apart_1, apart_2},
-                                                         w_first, w_step, image, i, j, k, 0, column);
+                                                         reversed, image, i, j, k, 0, column);
   y.store(narrow<U>(E{}(reshape(sums, shape<BI, B0, B1, B2, BN>), y, operands...)));
 }
 /// The convolution of an input whose channels are divided into several groups.
 template <class E, class M, int BK, class U, class T, int BI, int B0, int B1, int B2, int BN, class... P>
 void convolution_groups(Mut<U, BI, B0, B1, B2, 1, BN> y, In<T, dyn, dyn, dyn, dyn, dyn> x, In<T, dyn, dyn, dyn, dyn> w,
                         Scalar<i32> images_apart, Scalar<i32> second, Scalar<i32> third, Scalar<i32> apart_0,
-                        Scalar<i32> apart_1, Scalar<i32> apart_2, Scalar<i32> w_first, Scalar<i32> w_step,
-                        P... operands) {
+                        Scalar<i32> apart_1, Scalar<i32> apart_2, Scalar<i32> reversed, P... operands) {
   auto [image, i, j, k, group, column] = y.index();
   auto sums = sums_of_windows<M, BK, BI, B0, B1, B2, BN>(x, w, {images_apart, second, third, apart_0, apart_1, apart_2},
-                                                         w_first, w_step, image, i, j, k, group, column);
+                                                         reversed, image, i, j, k, group, column);
   y.store(narrow<U>(E{}(reshape(sums, shape<BI, B0, B1, B2, 1, BN>), y, operands...)));
 }
 
@@ -99,8 +96,7 @@ void convolution_groups(Mut<U, BI, B0, B1, B2, 1, BN> y, In<T, dyn, dyn, dyn, dy
 template <class E, class U, class T, int B1, int B2, int BC, class... P>
 void convolution_by_channel(Mut<U, 1, 1, B1, B2, BC> y, In<T, dyn, dyn, dyn, dyn, dyn> x, In<T, dyn, dyn> w,
                             Scalar<i32> images_apart, Scalar<i32> second, Scalar<i32> third, Scalar<i32> apart_0,
-                            Scalar<i32> apart_1, Scalar<i32> apart_2, Scalar<i32> w_first, Scalar<i32> w_step,
-                            P... operands) {
+                            Scalar<i32> apart_1, Scalar<i32> apart_2, Scalar<i32> reversed, P... operands) {
   const WindowWalk walk{images_apart, second, third, apart_0, apart_1, apart_2};
   auto [image, i, j, k, column] = y.index();
   auto X = x.tiles(shape<1, 1, B1, B2, BC>);
@@ -108,7 +104,8 @@ void convolution_by_channel(Mut<U, 1, 1, B1, B2, BC> y, In<T, dyn, dyn, dyn, dyn
   auto sums = zeros<compute_t<T>, 1, 1, B1, B2, BC>();
   for (auto f : range(w.dim(0))) {
     auto in = widen(X.load(i, walk.unit(image, 0, f), j, k, column));
-    sums = fma(in, reshape(widen(W.load(w_first + f * w_step, column)), shape<1, 1, 1, 1, BC>), sums);
+    auto weights = W.load(where(reversed == 0, f, w.dim(0) - 1 - f), column);
+    sums = fma(in, reshape(widen(weights), shape<1, 1, 1, 1, BC>), sums);
   }
   y.store(narrow<U>(E{}(sums, y, operands...)));
 }
@@ -212,7 +209,7 @@ template <class F>
 auto with_walk(const Windows& v, bool reversed, F launch) {
   const auto n = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
   return launch(n(v.walk.images_apart), n(v.walk.filter[1]), n(v.walk.filter[2]), n(v.walk.apart[0]),
-                n(v.walk.apart[1]), n(v.walk.apart[2]), n(reversed ? v.positions - 1 : 0), reversed ? -1 : 1);
+                n(v.walk.apart[1]), n(v.walk.apart[2]), reversed ? 1 : 0);
 }
 
 /// The product of framed input and filter. `lines`: as windows_of; `reversed`: the last filter position is first.

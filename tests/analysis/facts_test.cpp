@@ -409,6 +409,27 @@ TEST(Facts, TensorsOfDifferentRanksCountTheSameBlocks) {
   EXPECT_EQ(inbounds(*module), (Names{"111", "1", "1"}));
 }
 
+/// What a convolution loads: a window's tiles are further on than those of the output.
+void later_tiles(Mut<f32, 1, 64> y, In<f32, dyn, dyn> x, Scalar<i32> apart, In<f32, dyn> weights) {
+  auto [row, column] = y.index();
+  auto sums = zeros<f32, 1, 64>();
+  for (auto f : range(weights.dim(0)))
+    sums = sums + x.tiles(shape<1, 64>).load(row + f * apart + 3, column);
+  y.store(sums);
+}
+TEST(Facts, IndicesWithAnOffsetStayInsideALargerTensor) {
+  const Recorded r = recorded<later_tiles>();
+  const auto guards = [&](std::int64_t rows_of_x, std::int64_t apart) {
+    auto slots = r.slots({{8, 128}, {rows_of_x, 128}, {5}});
+    for (std::size_t i = 0; i < r.contract.args.size(); ++i)
+      if (r.contract.args[i].role == analysis::ArgRole::Value) slots[i] = static_cast<std::uint64_t>(apart);
+    return count(*r.claimed(r.facts.evaluate(slots)), ir::Op::If);
+  };
+  EXPECT_EQ(guards(8 + 4 * 10 + 3, 10), 0);
+  EXPECT_EQ(guards(8 + 4 * 10 + 2, 10), 1) << "the last row would be outside";
+  EXPECT_EQ(guards(1000, -1), 1) << "an index may be negative";
+}
+
 void one_number_a_block(Mut<f32, 1, 64> y, In<f32, dyn> scale) {
   auto [row, column] = y.index();
   y.store(y.load() * scale.gather(row));

@@ -51,8 +51,9 @@ struct WindowWalk {
 /// outputs, filter positions, channels]. `reversed`: 1 if the walk's first position has the filter's last weights.
 template <class M, int BK, int BI, int B0, int B1, int B2, int BN, class T>
 auto sums_of_windows(const In<T, dyn, dyn, dyn, dyn, dyn>& x, const In<T, dyn, dyn, dyn, dyn>& w,
-                     const WindowWalk& walk, const Scalar<i32>& reversed, const Scalar<i32>& image, const Scalar<i32>& i, const Scalar<i32>& j, const Scalar<i32>& k,
-                     const Scalar<i32>& group, const Scalar<i32>& column) {
+                     const WindowWalk& walk, const Scalar<i32>& reversed, const Scalar<i32>& image,
+                     const Scalar<i32>& i, const Scalar<i32>& j, const Scalar<i32>& k, const Scalar<i32>& group,
+                     const Scalar<i32>& column) {
   static_assert(BI == 1 || B0 == 1);
   constexpr int BM = BI * B0 * B1 * B2;
   auto X = x.tiles(shape<BI * B0, 1, B1, B2, BK>);

@@ -248,7 +248,7 @@ void leave_room_for_elements(Choices& c, std::int64_t elements, const analysis::
 }
 
 /// Kernels with products.
-Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m, bool one_wave) {
+Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m, Pieces pieces) {
   const StepLoad load = step_load(facts);
   const bool chained = std::any_of(facts.products.begin(), facts.products.end(),
                                    [](const analysis::Product& p) { return p.fed_by_product; });
@@ -277,12 +277,13 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
     c.latency = static_cast<int>(std::clamp<std::int64_t>(shared / c.occupancy / load.bytes, 2, kMaxLatency));
     return c;
   }
-  // Small tiles mean that the problem hardly fills the device: one block per SM, with a larger prefetch distance. The
-  // same for warpgroup products from 128 x 128 on, where one block keeps an SM busy.
-  const bool small = !facts.is_persistent && !chained && load.accumulators <= kMediumTile;
+  // Small tiles mean that the problem hardly fills the device, unless the launch is known to have several for each SM:
+  // one block per SM, with a larger prefetch distance. So it is for warpgroup products from 128 x 128 on, where one
+  // block keeps an SM busy.
+  const bool small = !facts.is_persistent && !chained && load.accumulators <= kMediumTile && pieces != Pieces::Several;
   // In a launch of one wave a block is alone on its SM anyway, so all loads in flight have to be its own.
-  const bool alone =
-      m.sm == kWarpgroupProducts && !chained && load.accumulators >= kLargeTile && (facts.is_persistent || one_wave);
+  const bool alone = m.sm == kWarpgroupProducts && !chained && load.accumulators >= kLargeTile &&
+                     (facts.is_persistent || pieces == Pieces::Few);
   if (small || alone) c.occupancy = 1;
   if (small) {
     c.latency = load.accumulators <= kSmallTile ? kSmallSteps : kMaxLatency;
@@ -387,18 +388,19 @@ void override_choices(Choices& c, const Tuning& t, const Machine& m, int most) {
 
 }  // namespace
 
-Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before,
-                     bool few_pieces, const ScannedRegisters& scanned) {
+Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning, const Choices& before, Pieces pieces,
+                     const ScannedRegisters& scanned) {
   const analysis::KernelFacts facts = analysis::kernel_facts(f);
   const Machine& m = machine_of(target.sm);
   const int wanted = tuning.choose_hints ? vectors_of_a_thread(f, facts, m) : 1;
   const int vectors = std::min(wanted, most_vectors(tuning));
   const bool limited = wanted > 1 && tuning.limit_registers && !tuning.occupancy && scanned.tile == 0;
   Choices c;
-  const Features features = features_of(f, facts, target, few_pieces, scanned.tile);
+  const Features features = features_of(f, facts, target, pieces == Pieces::Few, scanned.tile);
   if (tuning.choose_hints)
-    c = facts.products.empty() ? choose_for_rows(f, facts, vectors)
-                               : choose_for_products(facts, m, few_pieces && target.num_sms >= kOneWaveOfPieces);
+    c = facts.products.empty()
+            ? choose_for_rows(f, facts, vectors)
+            : choose_for_products(facts, m, target.num_sms >= kOneWaveOfPieces ? pieces : Pieces::Unknown);
   if (const std::int64_t copied = c.latency > 2 && c.occupancy > 0 ? copied_beside(f, facts) : 0; copied > 0)
     c.latency = latency_beside(copied, facts, c, m);
   if (tuning.choose_hints && scanned.tile > 0) choose_for_scans(scanned, facts, c);
@@ -426,19 +428,36 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   return c;
 }
 
-/// A block with products has an SM alone where there are few.
-std::vector<analysis::LaunchQuestion> ask_one_wave(const analysis::AskedKernel& kernel) {
+namespace {
+
+/// The results of the kernel's only product, if tensor cores compute it in a loop; otherwise 0.
+std::int64_t results_of_product(const analysis::AskedKernel& kernel) {
   int products = 0;
-  bool large = false;
+  std::int64_t results = 0;
   ir::walk(kernel.entry.body(), [&](const Operation& op) {
     if (!analysis::is_product(op)) return;
     ++products;
-    large = analysis::uses_tensor_cores(op) && analysis::loops_around(op) > 0 &&
-            op.result().type().num_elements() >= kLargeTile;
+    if (analysis::uses_tensor_cores(op) && analysis::loops_around(op) > 0) results = op.result().type().num_elements();
   });
-  if (products != 1 || !large) return {};
+  return products == 1 ? results : 0;
+}
+
+}  // namespace
+
+/// A block with products has an SM alone where there are few.
+std::vector<analysis::LaunchQuestion> ask_one_wave(const analysis::AskedKernel& kernel) {
+  if (results_of_product(kernel) < kLargeTile) return {};
   analysis::LaunchQuestion q{.use = analysis::ObligationUse::Waves};
   q.bounds.push_back({.of = analysis::LaunchBound::Of::Pieces, .most = kOneWaveOfPieces});
+  return {q};
+}
+
+/// Blocks of small tiles share an SM where there are more blocks than SMs.
+std::vector<analysis::LaunchQuestion> ask_several_waves(const analysis::AskedKernel& kernel) {
+  const std::int64_t results = results_of_product(kernel);
+  if (results == 0 || results > kMediumTile) return {};
+  analysis::LaunchQuestion q{.use = analysis::ObligationUse::Waves};
+  q.bounds.push_back({.of = analysis::LaunchBound::Of::Pieces, .least = 2 * kOneWaveOfPieces});
   return {q};
 }
 

@@ -37,6 +37,9 @@ void append(std::vector<calling::Check>& all, std::vector<calling::Check> more) 
 
 /// Both rows are about launches of few blocks, of kernels without and with products.
 bool has_few_pieces(const Work& work) { return holds(work, Predicate::few_pieces) || holds(work, Predicate::one_wave); }
+Pieces pieces_of(const Work& work) {
+  return has_few_pieces(work) ? Pieces::Few : holds(work, Predicate::several_waves) ? Pieces::Several : Pieces::Unknown;
+}
 
 /// Claims are about the first entry.
 void find_whole_tiles(Run& r) {

@@ -188,9 +188,33 @@ TEST(Convolution, Boxes) {
   check<bf16>(Problem<2>{1, 1, 16, 300, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {}});
   check<bf16>(Problem<2>{1, 1, 8, 70, {4, 33}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {}});
   check<bf16>(Problem<3>{1, 1, 8, 8, {4, 8, 8}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {}});
-  EXPECT_EQ(convolutions::box_of({17, 1, 8, 20, {1, 7, 7}, {1, 7, 7}}), 3);
-  EXPECT_EQ(convolutions::box_of({1, 1, 8, 20, {1, 1, 500}, {1, 1, 500}}), 0);
-  EXPECT_EQ(convolutions::box_of({16, 1, 8, 20, {8, 8, 8}, {8, 8, 8}}), 4) << "five axes at most";
+  check<bf16>(Problem<2>{9, 1, 8, 20, {6, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {}});
+  check<bf16>(Problem<2>{3, 1, 16, 140, {8, 8}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {}});
+}
+TEST(Convolution, TilesWasteLittle) {
+  const auto chosen = [](const convolutions::Sizes& s) {
+    const auto tile = static_cast<std::size_t>(convolutions::tile_of(s, {90, 132}, convolutions::kTileCount));
+    return convolutions::kTiles[tile];
+  };
+  EXPECT_EQ(chosen({64, 1, 64, 64, {1, 56, 56}, {1, 56, 56}}).box.positions(), 256) << "few outputs, many blocks";
+  EXPECT_EQ(convolutions::blocks_of({64, 1, 64, 64, {1, 56, 56}, {1, 56, 56}},
+                                    chosen({64, 1, 64, 64, {1, 56, 56}, {1, 56, 56}})),
+            64 * 56 * 56 / 256)
+      << "no position is outside";
+  EXPECT_EQ(chosen({1, 1, 8, 20, {1, 1, 500}, {1, 1, 500}}).box.extents[2], 128);
+  EXPECT_EQ(chosen({16, 1, 8, 20, {8, 8, 8}, {8, 8, 8}}).box.images, 1) << "five axes at most";
+  EXPECT_EQ(chosen({64, 1, 256, 256, {1, 14, 14}, {1, 14, 14}}).columns, 256);
+  EXPECT_EQ(chosen({1, 1, 256, 256, {1, 14, 14}, {1, 14, 14}}).columns, 64) << "few blocks";
+}
+/// Rows are shared by the outputs of a piece, whatever the stride and the dilation along that axis are.
+TEST(Convolution, RowsOfChannels) {
+  for (const std::int64_t stride : {1, 2})
+    for (const std::int64_t dilation : {1, 2})
+      for (const std::int64_t filter : {1, 2, 5, 9})
+        check<bf16>(Problem<2>{2, 70, 1, 1, {19, 11}, {filter, 3}, {stride, 1}, {3, 1}, {dilation, 1}, {}});
+  check<f32>(Problem<3>{1, 40, 1, 1, {4, 9, 10}, {2, 3, 3}, {2, 1, 1}, {1, 1, 1}, {1, 1, 2}, {}});
+  EXPECT_EQ(convolutions::rows_of_input(3, 3, 1, 1), (std::vector<int>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(convolutions::rows_of_input(2, 2, 3, 1), (std::vector<int>{0, 1, 3, 4}));
 }
 /// No copy where there is no padding and rows are whole 16 bytes.
 TEST(Convolution, FramesOnlyWhereNeeded) {

@@ -173,7 +173,7 @@ TEST(ExpandScans, WarpsAndBlocksHaveTheRegistersOfTheScan) {
     const passes::ScannedRegisters registers = passes::expand_scans(f);
     EXPECT_EQ(registers.tile, tile[0] * tile[1]);
     EXPECT_EQ(registers.beside, 0) << "no loop";
-    const passes::Choices choices = passes::choose_hints(f, {90, 132}, {}, {}, false, registers);
+    const passes::Choices choices = passes::choose_hints(f, {90, 132}, {}, {}, passes::Pieces::Unknown, registers);
     EXPECT_EQ(choices.warps, warps) << tile[0] << " x " << tile[1];
     EXPECT_EQ(choices.occupancy, occupancy) << tile[0] << " x " << tile[1];
   }

@@ -111,6 +111,49 @@ void convolution_by_channel(Mut<U, 1, 1, B1, B2, BC> y, In<T, dyn, dyn, dyn, dyn
   y.store(narrow<U>(E{}(sums, y, operands...)));
 }
 
+/// The tiles of a list of Count, a power of two, one after the other along axis K.
+template <int K, int Count, class Tile>
+auto joined(const std::vector<Tile>& tiles, std::size_t first = 0) {
+  if constexpr (Count == 1) {
+    return tiles[first];
+  } else {
+    const auto before = joined<K, Count / 2>(tiles, first);
+    const auto behind = joined<K, Count / 2>(tiles, first + Count / 2);
+    return cat(before, behind, axis<K>);
+  }
+}
+/// One output for each channel, of filters with few rows and a stride of 1 along the last axis: a piece of B1 rows
+/// loads and converts each row of the input once, for all of its own rows. x: the input, without a frame.
+template <class E, class U, class T, int B1, int B2, int BC, class... P>
+void convolution_by_rows(Mut<U, 1, 1, B1, B2, BC> y, In<T, dyn, dyn, dyn, dyn, dyn> x, In<T, dyn, dyn> w,
+                         Constant<int> rows, Constant<int> stride_1, Constant<int> dilation_1, Scalar<i32> before_0,
+                         Scalar<i32> before_1, Scalar<i32> before_2, Scalar<i32> stride_0, Scalar<i32> dilation_0,
+                         Scalar<i32> dilation_2, Scalar<i32> planes, Scalar<i32> columns, Scalar<i32> reversed,
+                         P... operands) {
+  auto [image, i, j, k, channel] = y.origin();
+  auto block = channel / BC;
+  auto W = w.tiles(shape<1, BC>);
+  std::vector<Tile<compute_t<T>, 1, 1, 1, B2, BC>> sums(B1, zeros<compute_t<T>, 1, 1, 1, B2, BC>());
+  for (auto f : range(planes)) {
+    for (auto s : range(columns)) {
+      std::vector<Tile<compute_t<T>, 1, 1, 1, 1, BC>> weights;
+      for (int r = 0; r < rows; ++r) {
+        auto place = (f * rows + r) * columns + s;
+        auto row = W.load(where(reversed == 0, place, w.dim(0) - 1 - place), block);
+        weights.push_back(reshape(widen(row), shape<1, 1, 1, 1, BC>));
+      }
+      for (const int p : convolutions::rows_of_input(B1, rows, stride_1, dilation_1)) {
+        auto in = widen(x.load_at(shape<1, 1, 1, B2, BC>, image, i * stride_0 + f * dilation_0 - before_0,
+                                  j * stride_1 + p - before_1, k + s * dilation_2 - before_2, channel));
+        for (int o = 0; o < B1; ++o)
+          for (int r = 0; r < rows; ++r)
+            if (o * stride_1 + r * dilation_1 == p) sums[o] = fma(in, weights[r], sums[o]);
+      }
+    }
+  }
+  y.store(narrow<U>(E{}(joined<2, B1>(sums), y, operands...)));
+}
+
 namespace convolutions {
 
 /// The axes of a tensor [first, space..., last] of rank R as [first, three axes in space, last].
@@ -220,16 +263,13 @@ auto of_windows(const Sizes& s, const Frame& f, const View<T, 1>& x, const View<
   constexpr int kStep = 128 / static_cast<int>(sizeof(T));  // 128 bytes of channels
   // Groups have few channels each; what is not multiplied by tensor cores has small tiles.
   constexpr bool cores = !std::is_same_v<M, f32> && !std::is_same_v<M, f64>;
-  constexpr int kChoices = cores && !Groups ? static_cast<int>(std::size(kColumns)) : 1;
-  const int box = box_of(s);
-  const int columns = columns_of(s, box, target_of(x.device(where)), kChoices);
-  const auto launch = with_constant<kBoxCount>(box, [&](auto b) {
-    return with_constant<kChoices>(columns, [&](auto choice) {
-      return windows_launcher<Groups, E, M, kStep, U, T, kBoxes[b], kColumns[choice],
-                              epilogue_param<for_output_t<Groups, P>>...>();
-    });
+  constexpr int kChoices = cores && !Groups ? kTileCount : kSmallTileCount;
+  const int tile = tile_of(s, target_of(x.device(where)), kChoices);
+  const auto launch = with_constant<kChoices>(tile, [&](auto t) {
+    return windows_launcher<Groups, E, M, kStep, U, T, kTiles[t].box, kTiles[t].columns,
+                            epilogue_param<for_output_t<Groups, P>>...>();
   });
-  const Windows v = windows_of(s, f, kBoxes[box].images > 1, lines);
+  const Windows v = windows_of(s, f, kTiles[static_cast<std::size_t>(tile)].box.images > 1, lines);
   const View<T, 5> windows = tessera::windows(x, Dims<5>::from(v.dims, where), v.strides, where);
   return std::apply(
       [&](const auto&... p) {
@@ -257,6 +297,27 @@ Op<Tensor<U, 5>> by_channel(const Sizes& s, const Frame& f, const View<T, 1>& x,
         });
       },
       epilogue.operands);
+}
+
+/// by_channel() of an input without a frame; w: [filter positions, channels].
+template <class U, Element T, class E, class... P>
+Op<Tensor<U, 5>> by_rows(const Sizes& s, const View<T, 5>& x, const View<T, 2>& w, bool reversed,
+                         const Fused<E, P...>& epilogue, SourceLocation where) {
+  constexpr int kChannels = 128 / static_cast<int>(sizeof(T));
+  constexpr int kWarps = 2;  // a thread has 16 bytes of each row of a piece
+  const auto n = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  return with_constant<2>(s.out[1] == 1 ? 1 : 0, [&](auto line) {
+    constexpr int B1 = line ? 1 : 8, B2 = line ? 32 : 8;
+    return std::apply(
+        [&](const auto&... p) {
+          return kernel<convolution_by_rows<E, U, T, B1, B2, kChannels,
+                                            epilogue_param<decltype(for_output<false>(p, s, where))>...>>.hints({.warps = kWarps})(
+              empty<U>(output_of<false>(s, where), where), x, w, n(s.filter[1]), n(s.stride[1]), n(s.dilation[1]),
+              n(s.before[0]), n(s.before[1]), n(s.before[2]), n(s.stride[0]), n(s.dilation[0]), n(s.dilation[2]),
+              n(s.filter[0]), n(s.filter[2]), reversed ? 1 : 0, for_output<false>(p, s, where)..., where);
+        },
+        epilogue.operands);
+  });
 }
 
 /// next(framed x, as a line of elements): x itself if it needs no frame.
@@ -310,14 +371,16 @@ Op<Tensor<U, 5>> run(const Sizes& s, const View<T, 5>& x, const View<T, 4>& w, b
     one.groups = 1, one.channels = one.outputs = s.groups;
     const Frame f = frame_of(one, sizeof(T));
     const Dims<2> by_position({s.groups, s.filter[0] * s.filter[1] * s.filter[2]}, where);
-    return with_frame(one, f, x, where, [=](const View<T, 1>& framed_x) {
+    const auto with_weights = [=](const auto& next) {
       const View<T, 2> filter = tessera::reshape(w, by_position, where);
       return clone(filter.template permute<1, 0>(), where)
-          .then(
-              [=](Tensor<T, 2> made) {
-                return by_channel<U>(one, f, framed_x, made.view(), reversed, epilogue, where);
-              },
-              where);
+          .then([=](Tensor<T, 2> made) { return next(made.view()); }, where);
+    };
+    if (few_rows(one))
+      return with_weights([=](const View<T, 2>& made) { return by_rows<U>(one, x, made, reversed, epilogue, where); });
+    return with_frame(one, f, x, where, [=](const View<T, 1>& framed_x) {
+      return with_weights(
+          [=](const View<T, 2>& made) { return by_channel<U>(one, f, framed_x, made, reversed, epilogue, where); });
     });
   }
   const Frame f = frame_of(s, sizeof(T));

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tessera/kernels/common.hpp"
 
@@ -81,48 +82,75 @@ inline Frame frame_of(const Sizes& s, std::size_t element_bytes) {
   return f;
 }
 
-/// The output positions of a block: images, then elements along each axis in space; their product is 128.
+/// The output positions of a block: images, then elements along each axis in space.
 struct Box {
   int images, extents[3];
+  constexpr std::int64_t positions() const { return std::int64_t{images} * extents[0] * extents[1] * extents[2]; }
 };
-inline constexpr Box kBoxes[] = {{1, {1, 1, 128}}, {1, {1, 4, 32}}, {1, {1, 8, 16}}, {16, {1, 1, 8}}, {1, {2, 8, 8}}};
-inline constexpr int kBoxCount = static_cast<int>(std::size(kBoxes)), kBoxPositions = 128;
+/// A block's box, and the channels of the output that it computes.
+struct BlockTile {
+  Box box;
+  int columns;
+};
+/// The extents that networks have (7, 14, 28, 56, 112 and so on) are divided by 8, by 4, or as several images at once.
+inline constexpr Box kBoxes[] = {{1, {1, 1, 128}}, {1, {1, 4, 32}}, {1, {1, 8, 16}}, {1, {2, 8, 8}},
+                                 {2, {1, 8, 8}},   {8, {1, 4, 4}},  {16, {1, 1, 8}}},
+                     kLargeBoxes[] = {{1, {1, 1, 256}}, {1, {1, 8, 32}}, {4, {1, 8, 8}}, {32, {1, 1, 8}}};
+inline constexpr int kColumns[] = {64, 128, 256}, kColumnsOfLargeBoxes = 64;
+inline constexpr int kSmallTileCount = static_cast<int>(std::size(kBoxes)),
+                     kTileCount = kSmallTileCount * static_cast<int>(std::size(kColumns)) +
+                                  static_cast<int>(std::size(kLargeBoxes));
+/// The smallest first: those are for what is not multiplied by tensor cores, too.
+inline constexpr std::array<BlockTile, kTileCount> kTiles = [] {
+  std::array<BlockTile, kTileCount> all{};
+  std::size_t at = 0;
+  for (const int columns : kColumns)
+    for (const Box& box : kBoxes) all[at++] = {box, columns};
+  for (const Box& box : kLargeBoxes) all[at++] = {box, kColumnsOfLargeBoxes};
+  return all;
+}();
 
-/// The box with the fewest positions outside of the output. Boxes of several images are for outputs of one plane.
-inline int box_of(const Sizes& s) {
-  int best = 0;
-  std::int64_t least = -1;
-  for (int b = 0; b < kBoxCount; ++b) {
-    const Box& box = kBoxes[b];
-    if (box.images > 1 && s.out[0] > 1) continue;
-    std::int64_t boxes = ceil_div(s.images, std::int64_t{box.images});
-    for (std::size_t a = 0; a < 3; ++a) boxes *= ceil_div(s.out[a], std::int64_t{box.extents[a]});
-    if (least < 0 || boxes < least) best = b, least = boxes;
-  }
-  return best;
-}
-inline std::int64_t boxes_of(const Sizes& s, int number) {
-  const Box& box = kBoxes[number];
-  std::int64_t boxes = ceil_div(s.images, std::int64_t{box.images}) * s.groups;
-  for (std::size_t a = 0; a < 3; ++a) boxes *= ceil_div(s.out[a], std::int64_t{box.extents[a]});
-  return boxes;
+/// The blocks that compute the output by these tiles. Boxes of several images are for outputs of one plane.
+inline std::int64_t blocks_of(const Sizes& s, const BlockTile& tile) {
+  std::int64_t blocks =
+      ceil_div(s.images, std::int64_t{tile.box.images}) * s.groups * ceil_div(s.outputs, std::int64_t{tile.columns});
+  for (std::size_t a = 0; a < 3; ++a) blocks *= ceil_div(s.out[a], std::int64_t{tile.box.extents[a]});
+  return blocks;
 }
 
-/// Channels of the output that a block computes: 64, 128 or 256. A step of 64 channels of the input takes an SM of
-/// sm_90 4 clocks for each of them to multiply (4096 operations a clock), and 2 for each row of 128 bytes that it loads
-/// (64 bytes a clock), of the 128 positions as well. The busiest SM has the most tiles.
-inline constexpr int kColumns[] = {64, 128, 256};
-inline int columns_of(const Sizes& s, int box, const Target& target, int choices) {
+/// The tile, of the first `choices`, with the least time of the busiest SM; of equals the one that loads least. A step
+/// of 128 bytes of channels takes an SM of sm_90 a clock for 32 results (4096 operations a clock) and 2 for each row of
+/// 128 bytes that it loads (64 bytes a clock).
+inline int tile_of(const Sizes& s, const Target& target, int choices) {
+  constexpr std::int64_t kResultsAClock = 32, kClocksARow = 2;
   int best = 0;
-  std::int64_t least = -1;
+  std::int64_t least = -1, least_loads = 0;
   for (int i = 0; i < choices; ++i) {
-    const std::int64_t columns = kColumns[i];
-    const std::int64_t tiles = boxes_of(s, box) * ceil_div(s.outputs, columns);
-    const std::int64_t step = std::max(4 * columns, 2 * (kBoxPositions + columns));
-    const std::int64_t time = ceil_div(tiles, std::int64_t{target.num_sms}) * step;
-    if (least < 0 || time < least) best = i, least = time;
+    const BlockTile& tile = kTiles[static_cast<std::size_t>(i)];
+    if (tile.box.images > 1 && s.out[0] > 1) continue;
+    const std::int64_t rows = tile.box.positions() + tile.columns, blocks = blocks_of(s, tile);
+    const std::int64_t step = std::max(tile.box.positions() * tile.columns / kResultsAClock, kClocksARow * rows);
+    const std::int64_t time = ceil_div(blocks, std::int64_t{target.num_sms}) * step, loads = blocks * rows;
+    if (least < 0 || time < least || (time == least && loads < least_loads))
+      best = i, least = time, least_loads = loads;
   }
   return best;
+}
+
+/// Whether convolution_by_rows computes it: its windows are neighbours along the last axis, and it has so few rows that
+/// a thread keeps their weights.
+inline bool few_rows(const Sizes& s) {
+  constexpr std::int64_t kMaxRows = 8;
+  return s.stride[2] == 1 && s.apart == Axes{1, 1, 1} && s.filter[1] <= kMaxRows;
+}
+/// The rows of the input that `outputs` rows of the output read, relative to the first of them.
+inline std::vector<int> rows_of_input(int outputs, int filter, int stride, int dilation) {
+  std::vector<int> all;
+  for (int o = 0; o < outputs; ++o)
+    for (int r = 0; r < filter; ++r) all.push_back(o * stride + r * dilation);
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
 }
 
 /// Numbers of the kernel that find the input of a filter position: in units of the channels of one group.

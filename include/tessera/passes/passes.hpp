@@ -164,9 +164,13 @@ bool slice_products(ir::Function&, const Choices&, const Tuning& = {});
 /// last, because it uses the number of blocks. True if anything changed.
 bool prevent_peeling(ir::Function&, const Target&);
 
+/// What is known of the number of a launch's pieces: Few if each has an SM of its own (Predicate::few_pieces or
+/// one_wave), Several if an SM has more than one (several_waves).
+enum class Pieces : std::uint8_t { Unknown, Few, Several };
+
 /// Sets the hints of the entry and of accesses from a cost model. `before`: choices of earlier passes, which are kept.
-/// `few_pieces`: the launch has few pieces (Predicate::few_pieces or one_wave). `scanned`: what expand_scans returned.
+/// `scanned`: what expand_scans returned.
 Choices choose_hints(ir::Function&, const Target&, const Tuning& = {}, const Choices& before = {},
-                     bool few_pieces = false, const ScannedRegisters& scanned = {});
+                     Pieces pieces = Pieces::Unknown, const ScannedRegisters& scanned = {});
 
 }  // namespace tessera::passes

@@ -67,12 +67,19 @@ Ready attention_with_lse_case(const Args& args) {
     };
     const auto sums = [=](Size at) -> Line {
       const Size head = at % heads, b = at / heads, kv = head / (heads / kv_heads);
+      // A line has many rows, all of which take the same keys.
+      const auto of_head = std::make_shared<std::vector<double>>();
+      for (Size j = 0; j < keys; ++j)
+        for (Size i = 0; i < d; ++i) of_head->push_back(k(b, kv, j, i));
       return [=](Size row) {
         const auto [first, last] = seen(options, row, queries, keys);
+        std::vector<double> query;
+        for (Size i = 0; i < d; ++i) query.push_back(q(b, head, row, i));
         double total = 0;
         for (Size j = first; j < last; ++j) {
           double s = 0;
-          for (Size i = 0; i < d; ++i) s += q(b, head, row, i) * k(b, kv, j, i);
+          const auto* key = of_head->data() + j * d;
+          for (Size i = 0; i < d; ++i) s += query[static_cast<std::size_t>(i)] * key[i];
           total += std::exp(s / std::sqrt(static_cast<double>(d)));  // of normal numbers: no overflow
         }
         return std::log(total);

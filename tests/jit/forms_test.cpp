@@ -72,7 +72,7 @@ TEST(Forms, LosePipeliningAfterOccupancyAndHintsLast) {
               ElementsAre(ThreeBlocks, TwoBlocks, OneBlock, FewerSteps, PlainStores, MoreWarps, MoreWarpsPlainStores));
   EXPECT_THAT(steps(Cause::Rejected, 2), ElementsAre(Pointers, Fallback));
   EXPECT_THAT(steps(Cause::Rejected, 3), ElementsAre(Bare));
-  EXPECT_THAT(steps(Cause::Slow, 1), ElementsAre(FewerSteps, Pointers, RolledMoreWarps));
+  EXPECT_THAT(steps(Cause::Slow, 1), ElementsAre(FewerSteps, OneBlockMoreWarps, Pointers, RolledMoreWarps));
   EXPECT_THAT(steps(Cause::Slow, 2), ElementsAre(RolledFallback));
   EXPECT_THAT(steps(Cause::Slow, 3), ElementsAre(Quick));
   for (const Form form : all_forms()) EXPECT_EQ(step_of(form, Cause::None), 0);

@@ -259,6 +259,25 @@ TEST(CrossEntropy, LossesAndGradients) {
   check_entropy<bf16, i64>(5, 9001, 0.3f);
   check_entropy<f32, i32>(3, 1, 0);
 }
+TEST(CrossEntropy, ShortRowsShareABlock) {
+  for (const std::int64_t n : {1, 31, 128, 500}) {
+    check_entropy<bf16, i64>(4099, n, 0);
+    if (n > 1) check_entropy<f32, i32>(4096, n, 0.2f);  // of one class all losses are 0
+  }
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  std::vector<float> v(5000 * 3, -kInfinite);
+  v[3] = 1, v[4] = kInfinite, v[6] = std::numeric_limits<float>::quiet_NaN();
+  const auto many = from(v, Dims<2>(5000, 3)).sync(),
+             few = from(std::vector<float>(v.begin(), v.begin() + 9), Dims<2>(3, 3)).sync();
+  const auto targets = zeros<i32>({5000}).sync(), first = zeros<i32>({3}).sync();
+  const auto [losses, lse] = cross_entropy(many, targets).sync();
+  const auto [few_losses, few_lse] = cross_entropy(few, first).sync();
+  for (const auto& [shared, alone] :
+       {std::pair{doubles(losses), doubles(few_losses)}, {doubles(lse), doubles(few_lse)}})
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(shared[i] == alone[i] || (shared[i] != shared[i] && alone[i] != alone[i]))
+          << i << ": " << shared[i] << ", alone " << alone[i];
+}
 TEST(CrossEntropy, TargetsThatAreNoClass) {
   const auto logits = random_tensor<f32>({3, 5}, 1);
   const auto targets = from(std::vector<i32>{5, 2, -1}, Dims<1>(3)).sync();

@@ -130,6 +130,21 @@ void check_reductions(int rows, int n, RowParts parts) {
   });
 }
 
+TEST(RowParts, ArgmaxOfManyShortRows) {
+  for (const int n : {1, 33, 128, 511}) {
+    check_reductions<f32>(4096, n, {1});
+    check_reductions<bf16>(4101, n, {1});
+  }
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInfinite = std::numeric_limits<float>::infinity();
+  std::vector<float> v(5000 * 3, -kInfinite);
+  v[4] = kNaN, v[6] = kNaN, v[8] = kNaN, v[9] = 5, v[11] = 5;
+  const auto [value, index] = argmax(from(v, Dims<2>(5000, 3)).sync()).sync();
+  const auto at = host(index).sync();
+  EXPECT_EQ((std::vector<std::int32_t>{at.begin(), at.begin() + 4}), (std::vector<std::int32_t>{0, 1, 0, 0}));
+  EXPECT_EQ(doubles(value)[3], 5);
+  EXPECT_NE(doubles(value)[1], doubles(value)[1]);
+}
+
 TEST(RowParts, Norms) {
   for (const auto& [rows, n] : {std::pair{1, 1}, {2, 17}, {3, 8193}, {2, 20000}, {3, 100003}})
     for (const std::int64_t parts : {2, 3, 1000}) check_norms<f32>(rows, n, {parts}, 1);

@@ -469,6 +469,17 @@ TEST(Hints, ThinProductsKeepThreeStepsOfEachCtaInFlight) {
   }
 }
 
+TEST(Hints, SmallTilesShareAMultiprocessorInLaunchesOfManyPieces) {
+  const auto chosen = [](std::int32_t m, std::int32_t n, passes::Pieces pieces) {
+    ProductLoop loop(m, n, 64);
+    const passes::Choices c = passes::choose_hints(*loop.f, kHopper, {}, {}, pieces);
+    return std::pair{c.occupancy, c.latency};
+  };
+  EXPECT_EQ(chosen(128, 64, passes::Pieces::Unknown), (std::pair{1, 4}));
+  EXPECT_EQ(chosen(128, 64, passes::Pieces::Several), (std::pair{2, 4}));
+  EXPECT_EQ(chosen(64, 64, passes::Pieces::Several).first, 2);
+  EXPECT_EQ(chosen(256, 128, passes::Pieces::Several), chosen(256, 128, passes::Pieces::Unknown)) << "large tiles";
+}
 TEST(Hints, LongStepsOfSmallTilesShareAMultiprocessor) {
   // 48, 24 and 48 KB a step, of which the last waits for memory.
   for (const auto& [m, k, occupancy, latency] : {std::tuple{128, 128, 2, 2}, {128, 64, 1, 4}, {32, 256, 1, 4}}) {

@@ -27,6 +27,18 @@ void argmax_row(Mut<T, 1> value, Mut<i32, 1> index, In<T, dyn, dyn> x) {
   index.store(reshape(at, shape<1>));
 }
 
+/// Rows of at most C elements, several in a block.
+template <class T, int R, int C>
+void argmax_rows(Mut<T, R> value, Mut<i32, R> index, In<T, dyn, dyn> x) {
+  using U = compute_t<T>;
+  auto [block] = value.index();
+  auto inside = iota<i32, 1, C>(axis<1>) < x.dim(1);
+  auto t = widen(x.tiles(shape<R, C>).load(block, 0));
+  auto best = argmax(where(inside, t, lowest<U>), axis<1>);
+  value.store(reshape(narrow<T>(best.value), shape<R>));
+  index.store(reshape(best.index, shape<R>));
+}
+
 /// The largest element of each part of a row: [rows, parts]. The largest is found for each position of the chunks, so
 /// that the loop contains no reduction.
 template <class T, int C>
@@ -95,8 +107,13 @@ Op<std::tuple<Tensor<element_of<X>, 1>, Tensor<i32, 1>>> argmax(const X& x, RowP
   const RowSplit split = chosen_split("argmax", x.view(where), parts, traffic, where);
   if (split.parts > 1) return argmax_in_parts(split, x.view(where), where);
   const Dims<1> rows(x.dim(0, where), where);
-  const auto launch = with_extent<kShortestTile, kRowChunk>(x.dim(1, where),
-                                                            [](auto c) { return kernel<argmax_row<T, c>>.launcher(); });
+  const auto launch = [&] {
+    if (shares_block(x.dim(0, where), x.dim(1, where)))
+      return with_extent<kShortestSharedRow, kLongestSharedRow>(
+          x.dim(1, where), [](auto c) { return kernel<argmax_rows<T, kSharedElements / c, c>>.launcher(); });
+    return with_extent<kShortestTile, kRowChunk>(x.dim(1, where),
+                                                 [](auto c) { return kernel<argmax_row<T, c>>.launcher(); });
+  }();
   return launch(empty<T>(rows, where), empty<i32>(rows, where), x.view(where), where);
 }
 

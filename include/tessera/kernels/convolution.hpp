@@ -189,8 +189,9 @@ template <Element T>
 Op<Tensor<T, 5>> framed(const View<T, 5>& x, const Dims<5>& to, std::int64_t groups, const Axes& before,
                         const Axes& apart, SourceLocation where) {
   const auto n = [](std::int64_t v) { return static_cast<std::int32_t>(v); };
-  return with_constant<2>(to[4] * static_cast<std::int64_t>(sizeof(T)) <= 32 ? 0 : 1, [&](auto wide) {
-    constexpr int BC = (wide ? 128 : 32) / static_cast<int>(sizeof(T)), BW = 2048 / BC;
+  constexpr int kChoices = static_cast<int>(std::size(kBytesOfFramePieces));
+  return with_constant<kChoices>(frame_piece_of(to[3], to[4], sizeof(T)), [&](auto choice) {
+    constexpr int BC = kBytesOfFramePieces[choice] / static_cast<int>(sizeof(T)), BW = kElementsOfFramePieces / BC;
     if (apart == Axes{1, 1, 1})
       return kernel<frame_input<T, BW, BC>>(empty<T>(to, where), x, n(before[0]), n(before[1]), n(before[2] * groups),
                                             where);
@@ -304,14 +305,16 @@ template <class U, Element T, class E, class... P>
 Op<Tensor<U, 5>> by_rows(const Sizes& s, const View<T, 5>& x, const View<T, 2>& w, bool reversed,
                          const Fused<E, P...>& epilogue, SourceLocation where) {
   constexpr int kChannels = 128 / static_cast<int>(sizeof(T));
-  constexpr int kWarps = 2;  // a thread has 16 bytes of each row of a piece
+  // A thread has 16 bytes of each row of a piece. Beside the weights of many rows it needs all registers that it can
+  // get.
+  const Hints hints{.warps = 2, .occupancy = s.filter[1] <= 5 ? 3 : 0};
   const auto n = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
   return with_constant<2>(s.out[1] == 1 ? 1 : 0, [&](auto line) {
     constexpr int B1 = line ? 1 : 8, B2 = line ? 32 : 8;
     return std::apply(
         [&](const auto&... p) {
           return kernel<convolution_by_rows<E, U, T, B1, B2, kChannels,
-                                            epilogue_param<decltype(for_output<false>(p, s, where))>...>>.hints({.warps = kWarps})(
+                                            epilogue_param<decltype(for_output<false>(p, s, where))>...>>.hints(hints)(
               empty<U>(output_of<false>(s, where), where), x, w, n(s.filter[1]), n(s.stride[1]), n(s.dilation[1]),
               n(s.before[0]), n(s.before[1]), n(s.before[2]), n(s.stride[0]), n(s.dilation[0]), n(s.dilation[2]),
               n(s.filter[0]), n(s.filter[2]), reversed ? 1 : 0, for_output<false>(p, s, where)..., where);

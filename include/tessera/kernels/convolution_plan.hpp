@@ -82,6 +82,20 @@ inline Frame frame_of(const Sizes& s, std::size_t element_bytes) {
   return f;
 }
 
+/// A piece of a frame that a block copies: so many bytes of channels of neighbouring columns. The one with the fewest
+/// blocks, because narrow images would leave most of a wide piece empty.
+inline constexpr int kBytesOfFramePieces[] = {32, 128, 256, 512}, kElementsOfFramePieces = 2048;
+inline int frame_piece_of(std::int64_t columns, std::int64_t channels, std::size_t element_bytes) {
+  int best = 0;
+  std::int64_t least = -1;
+  for (std::size_t i = 0; i < std::size(kBytesOfFramePieces); ++i) {
+    const std::int64_t wide = kBytesOfFramePieces[i] / static_cast<std::int64_t>(element_bytes);
+    const std::int64_t blocks = ceil_div(columns, kElementsOfFramePieces / wide) * ceil_div(channels, wide);
+    if (least < 0 || blocks < least) best = static_cast<int>(i), least = blocks;
+  }
+  return best;
+}
+
 /// The output positions of a block: images, then elements along each axis in space.
 struct Box {
   int images, extents[3];

@@ -40,6 +40,27 @@ void cross_entropy_row(Mut<f32, 1> losses, Mut<f32, 1> lse, In<T, dyn, dyn> logi
   lse.store(total);
 }
 
+/// Rows of at most C elements, several in a block.
+template <bool Smooth, class T, class I, int R, int C>
+void cross_entropy_rows(Mut<f32, R> losses, Mut<f32, R> lse, In<T, dyn, dyn> logits, In<I, dyn> targets,
+                        Scalar<I> ignored, Scalar<f32> smoothing) {
+  auto [block] = losses.index();
+  auto n = logits.dim(1);
+  auto t = cast<f32>(logits.tiles(shape<R, C>, pad::neg_inf).load(block, 0));
+  auto top = max(max(t, axis<1>), full<f32, R, 1>(std::numeric_limits<f32>::lowest()));  // of -inf alone
+  auto total = reshape(top + log(sum(exp(t - top), axis<1>)), shape<R>);
+  auto target = targets.load_like(losses);
+  auto wanted = cast<f32>(logits.gather(iota<i32, R>() + block * R, target));
+  auto loss = total - wanted;
+  if constexpr (Smooth) {
+    auto sums = sum(where(iota<i32, 1, C>(axis<1>) < n, t, 0.0f), axis<1>);
+    loss = total - (1.0f - smoothing) * wanted - smoothing * reshape(sums, shape<R>) / cast<f32>(n);
+  }
+  loss = where(target >= 0 && target < cast<I>(n), loss, std::numeric_limits<float>::quiet_NaN());
+  losses.store(where(target == ignored, 0.0f, loss));
+  lse.store(total);
+}
+
 template <bool Smooth, class T, class I, int C>
 void cross_entropy_backward_chunk(Mut<T, 1, C> dx, In<f32, dyn> d_losses, In<T, dyn, dyn> logits, In<I, dyn> targets,
                                   In<f32, dyn> lse, Scalar<I> ignored, Scalar<f32> smoothing) {
@@ -84,10 +105,14 @@ Op<std::tuple<Tensor<f32, 1>, Tensor<f32, 1>>> cross_entropy(const X& logits, co
   using I = element_of<Y>;
   check_cross_entropy("cross_entropy", logits, targets, options, where);
   const Dims<1> rows({logits.dim(0, where)}, where);
+  const std::int64_t classes = logits.dim(1, where);
   const auto launch = with_constant<2>(options.label_smoothing != 0 ? 1 : 0, [&](auto smooth) {
-    return with_extent<256, kRowChunk>(logits.dim(1, where), [&](auto c) {
-      return kernel<cross_entropy_row<smooth == 1, element_of<X>, I, c>>.launcher();
-    });
+    if (shares_block(rows[0], classes))
+      return with_extent<kShortestSharedRow, kLongestSharedRow>(classes, [&](auto c) {
+        return kernel<cross_entropy_rows<smooth == 1, element_of<X>, I, kSharedElements / c, c>>.launcher();
+      });
+    return with_extent<256, kRowChunk>(
+        classes, [&](auto c) { return kernel<cross_entropy_row<smooth == 1, element_of<X>, I, c>>.launcher(); });
   });
   return launch(empty<f32>(rows, where), empty<f32>(rows, where), logits.view(where), targets.view(where),
                 static_cast<I>(options.ignore_index), options.label_smoothing, where);

@@ -14,6 +14,12 @@ namespace tessera::kernels {
 inline constexpr int kShortestTile = 64, kLongestTile = 16384;
 /// Elements per chunk of longer rows.
 inline constexpr int kRowChunk = 4096;
+/// Short rows share a block of so many elements where there are many rows: a GPU starts about one block a clock.
+inline constexpr int kShortestSharedRow = 32, kLongestSharedRow = 512, kSharedElements = 2048;
+inline bool shares_block(std::int64_t rows, std::int64_t n) {
+  constexpr std::int64_t kManyRows = 4096;  // fewer leave SMs without a block
+  return n <= kLongestSharedRow && rows >= kManyRows;
+}
 /// The extent of a piece that holds a row of any length; only parts of it (y.sub) are loaded and stored.
 inline constexpr int kWholeRow = 1 << 30;
 

@@ -6,7 +6,8 @@
 // need other registers for addresses, masks and what is prefetched. What the assembler rejects is
 // compiled for fewer blocks, with fewer steps in flight, with plain stores or in more warps before it loses its
 // software pipelining, and that before it loses its hints. What takes the assembler too long has, in this order, fewer
-// steps that it unrolls, accesses by pointers, and loops; no software pipelining; no effort.
+// steps that it unrolls, twice the warps in one block, accesses by pointers, and loops; no software pipelining; no
+// effort.
 #include "tessera/jit/forms.hpp"
 
 #include <algorithm>
@@ -132,7 +133,7 @@ constexpr Row kRows[] = {
     {Form::TensorCopies, "copies", kSpills, accesses_by(AccessPath::Tma)},
     {Form::MoreWarps, "warps", {1, 1, 0}, spread(2, false)},
     {Form::MoreWarpsPlainStores, "warps_stores", {1, 1, 0}, spread(2, true)},
-    {Form::OneBlockMoreWarps, "one_block_warps", {2, 0, 0}, one_block_spread(2)},
+    {Form::OneBlockMoreWarps, "one_block_warps", {2, 0, 1}, one_block_spread(2)},
     {Form::OnePiece, "piece", kSpills, one_piece()},
     {Form::Views, "views", kOtherAccesses, accesses_by(AccessPath::View)},
     {Form::Pointers, "pointers", {3, 2, 1}, accesses_by(AccessPath::Pointer)},

@@ -8,6 +8,23 @@ namespace tessera::analysis {
 using ir::AttrName;
 using ir::Op;
 
+namespace {
+
+/// A branch that loads, or else has a constant: the guard of a load, which is meant to be true.
+bool guards_load(const ir::Operation& branch) {
+  if (branch.op() != Op::If || branch.num_results() == 0 || branch.num_regions() != 2) return false;
+  const ir::Operation *end = branch.region(0).terminator(), *otherwise = branch.region(1).terminator();
+  const auto yields = [](const ir::Operation* yield, auto&& what) {
+    return yield != nullptr && yield->op() == Op::Yield && std::ranges::all_of(yield->operands(), [&](const auto& o) {
+             return o.value.def() != nullptr && what(*o.value.def());
+           });
+  };
+  return yields(end, [](const ir::Operation& op) { return access_of(op).has_value(); }) &&
+         yields(otherwise, [](const ir::Operation& op) { return op.op() == Op::Constant; });
+}
+
+}  // namespace
+
 Samples::Samples(const LaunchContract& contract) {
   struct Extents {
     std::int64_t leading, rows, columns;
@@ -155,7 +172,8 @@ int Collector::want(ir::Value condition, const ir::Operation& user) {
       parts = std::max(parts, want(def->operand(i), user));
   }
   if (!whole || parts > best) return parts;
-  claim_condition(condition, yes >= no, yes >= no ? t.yes : t.no, user.loc);
+  const bool outcome = yes >= no || (yes > 0 && guards_load(user));
+  claim_condition(condition, outcome, outcome ? t.yes : t.no, user.loc);
   return best;
 }
 

@@ -413,8 +413,7 @@ TEST(Facts, TensorsOfDifferentRanksCountTheSameBlocks) {
 void later_tiles(Mut<f32, 1, 64> y, In<f32, dyn, dyn> x, Scalar<i32> apart, In<f32, dyn> weights) {
   auto [row, column] = y.index();
   auto sums = zeros<f32, 1, 64>();
-  for (auto f : range(weights.dim(0)))
-    sums = sums + x.tiles(shape<1, 64>).load(row + f * apart + 3, column);
+  for (auto f : range(weights.dim(0))) sums = sums + x.tiles(shape<1, 64>).load(row + f * apart + 3, column);
   y.store(sums);
 }
 TEST(Facts, IndicesWithAnOffsetStayInsideALargerTensor) {
@@ -428,6 +427,24 @@ TEST(Facts, IndicesWithAnOffsetStayInsideALargerTensor) {
   EXPECT_EQ(guards(8 + 4 * 10 + 3, 10), 0);
   EXPECT_EQ(guards(8 + 4 * 10 + 2, 10), 1) << "the last row would be outside";
   EXPECT_EQ(guards(1000, -1), 1) << "an index may be negative";
+}
+
+/// The guard of a load is meant to hold, also where launches are imaginable in which it never does.
+void tiles_from(Mut<f32, 1, 64> y, In<f32, dyn, dyn> x, Scalar<i32> first) {
+  auto [row, column] = y.index();
+  y.store(x.tiles(shape<1, 64>).load(row + first, column));
+}
+TEST(Facts, GuardsOfLoadsAreMeantToHold) {
+  const Recorded r = recorded<tiles_from>();
+  const auto guards = [&](std::int64_t first) {
+    auto slots = r.slots({{8, 128}, {100, 128}});
+    for (std::size_t i = 0; i < r.contract.args.size(); ++i)
+      if (r.contract.args[i].role == analysis::ArgRole::Value) slots[i] = static_cast<std::uint64_t>(first);
+    return count(*r.claimed(r.facts.evaluate(slots)), ir::Op::If);
+  };
+  EXPECT_EQ(guards(92), 0);
+  EXPECT_EQ(guards(93), 1);
+  EXPECT_EQ(guards(65536), 1);
 }
 
 void one_number_a_block(Mut<f32, 1, 64> y, In<f32, dyn> scale) {

@@ -193,7 +193,8 @@ TEST(Convolution, Boxes) {
 }
 TEST(Convolution, TilesWasteLittle) {
   const auto chosen = [](const convolutions::Sizes& s) {
-    const auto tile = static_cast<std::size_t>(convolutions::tile_of(s, {90, 132}, convolutions::kTileCount));
+    const auto tile =
+        static_cast<std::size_t>(convolutions::tile_of(s, {.gpu = true, .num_sms = 132}, convolutions::kTileCount));
     return convolutions::kTiles[tile];
   };
   EXPECT_EQ(chosen({64, 1, 64, 64, {1, 56, 56}, {1, 56, 56}}).box.positions(), 256) << "few outputs, many blocks";

@@ -150,6 +150,10 @@ bool order_gathers(ir::Function&);
 /// KernelAbi::programmatic_launch, launch_flags, early_reads and early_alone, and Choices::early_tiles.
 void overlap_launches(ir::Function&, const Target&, const Tuning&, Choices&);
 
+/// Takes guards of loads that do not change in a loop with products out of it. Runs after hoist_invariants (a part of
+/// clean_up), and leaves conditions that clean_up folds. True if it did.
+bool unswitch_loops(ir::Function&);
+
 /// Reverses the order of blocks if their work rises with their number. Runs after choose_hints. True if it did.
 bool order_blocks(ir::Function&);
 

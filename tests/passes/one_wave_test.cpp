@@ -32,12 +32,18 @@ TEST(OneWave, ABlockOfALargeProductIsAloneOnItsSm) {
   EXPECT_EQ((blocks_and_steps<128, 128>(4000)), shared);
 }
 
-TEST(OneWave, SmallProductsAreCompiledOnceForAllLaunches) {
+TEST(OneWave, BlocksOfSmallProductsShareAnSmWhereThereAreMany) {
+  EXPECT_EQ((blocks_and_steps<64, 128>(1)), (std::pair(1, 4)));
+  EXPECT_EQ((blocks_and_steps<64, 128>(255)), (std::pair(1, 4)));
+  EXPECT_EQ((blocks_and_steps<64, 128>(256)), (std::pair(2, 4)));
+}
+
+TEST(OneWave, ProductsAskOneQuestion) {
   const auto conditions = [](const Recorded& r) {
     return std::ranges::count(r.facts.obligations(), analysis::ObligationUse::Waves, &analysis::Obligation::use);
   };
   EXPECT_EQ(conditions(recorded<&product<128, 128>>()), 1);
-  EXPECT_EQ(conditions(recorded<&product<64, 128>>()), 0);
+  EXPECT_EQ(conditions(recorded<&product<64, 128>>()), 1);
 }
 
 /// The values of rows that are not finite are left out; an epilogue adds a tile.

@@ -93,14 +93,15 @@ TEST(RegionsToTiles, OtherPlacesAreNoTiles) {
   EXPECT_EQ(whole_tiles({kPlane, {Block, 32, 0}, kByColumns}, {2, 500, 500}), 0) << "every other one begins in a tile";
   EXPECT_EQ(whole_tiles({kPlane, {Block, 64, 1}, kByColumns}, {2, 500, 500}), 0);
   EXPECT_EQ(whole_tiles({kPlane, {Block, 64, -64}, kByColumns}, {2, 500, 500}), 0) << "the first is outside";
-  EXPECT_EQ(whole_tiles({kPlane, {Block, -64, 64}, kByColumns}, {2, 500, 500}), 0) << "so may others be";
+  EXPECT_EQ(whole_tiles({kPlane, {Block, -64, 64}, kByColumns}, {2, 500, 500}), 1) << "both blocks are inside";
+  EXPECT_EQ(whole_tiles({kPlane, {Block, -64, 64}, kByColumns}, {2, 500, 500}, 192), 0) << "the third is outside";
   EXPECT_EQ(whole_tiles({kPlane, kByRows, {Loop, 32, 16}}, {2, 500, 500}), 0);
 }
 
-TEST(RegionsToTiles, WhatAnArgumentSaysIsNotKnown) {
+TEST(RegionsToTiles, WhatAnArgumentSaysIsKnownOfTheLaunch) {
   Form f{kPlane, {Argument, 64, 0}, kByColumns};
   for (const int argument : {0, 1, -1, 1 << 26, (1 << 26) + 1, 1 << 30})
-    EXPECT_EQ(whole_tiles(f, {2, 128, 96}, 64, 3, argument), 0) << argument;
+    EXPECT_EQ(whole_tiles(f, {2, 128, 96}, 64, 3, argument), argument == 0 || argument == 1 ? 1 : 0) << argument;
   f.guarded = true;
   for (const int argument : {0, 1, -1, 2, 1 << 26, (1 << 26) + 1, 1 << 30})
     EXPECT_EQ(whole_tiles(f, {2, 140, 96}, 64, 3, argument), 1) << argument;

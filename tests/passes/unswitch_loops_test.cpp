@@ -18,6 +18,20 @@ void of_expert(Mut<f32, kRows, kRows> y, In<f32, dyn, dyn> x, In<f32, dyn, dyn, 
   for (auto k : range(X.count(1))) sums = mma(X.load(i, k), reshape(W.load(expert, k, j), shape<kDepth, kRows>), sums);
   y.store(sums);
 }
+/// Rows from one number, weights from another: two guards.
+void of_two_numbers(Mut<f32, kRows, kRows> y, In<f32, dyn, dyn, dyn> x, In<f32, dyn, dyn, dyn> w,
+                    In<i32, dyn> numbers) {
+  auto [i, j] = y.index();
+  auto X = x.tiles(shape<1, kRows, kDepth>);
+  auto W = w.tiles(shape<1, kDepth, kRows>);
+  auto rows = reshape(numbers.load_at(shape<1>, i), shape<>),
+       expert = reshape(numbers.load_at(shape<1>, i + 1), shape<>);
+  auto sums = zeros<f32, kRows, kRows>();
+  for (auto k : range(X.count(2)))
+    sums = mma(reshape(X.load(rows, 0, k), shape<kRows, kDepth>), reshape(W.load(expert, k, j), shape<kDepth, kRows>),
+               sums);
+  y.store(sums);
+}
 /// The expert of each step: its guard changes.
 void of_steps(Mut<f32, kRows, kRows> y, In<f32, dyn, dyn> x, In<f32, dyn, dyn, dyn> w, In<i32, dyn> experts) {
   auto [i, j] = y.index();
@@ -70,6 +84,17 @@ TEST(UnswitchLoops, AGuardThatDoesNotChangeLeavesTheLoop) {
   off.split_loops = false;
   Array<std::int32_t> at({3});
   EXPECT_EQ(loops_of(*expect_same<&of_expert>(off, 6, y, x, w, at).module).with_branch, 1);
+}
+TEST(UnswitchLoops, AllGuardsHaveToHold) {
+  const Array<float> y({96, 64}, 5), x = Array<float>({3, 32, 48}).each(number),
+                                     w = Array<float>({3, 48, 64}).each(number);
+  for (const auto& numbers : {std::vector<std::int32_t>{0, 2, 1, 2}, {1, 3, 1, -1}, {7, 8, 9, 2}}) {
+    Array<std::int32_t> at({4});
+    at.data = numbers;
+    const Loops found = loops_of(*expect_same<&of_two_numbers>({}, 6, y, x, w, at).module);
+    EXPECT_EQ(found.loops, 2);
+    EXPECT_EQ(found.with_branch, 1) << "where one of them does not hold the loop is as it was";
+  }
 }
 /// Zeros that stand for a tile outside are multiplied, too.
 TEST(UnswitchLoops, WhatIsNoNumberStaysSo) {

@@ -214,6 +214,11 @@ TEST(Convolution, RowsOfChannels) {
       for (const std::int64_t filter : {1, 2, 5, 9})
         check<bf16>(Problem<2>{2, 70, 1, 1, {19, 11}, {filter, 3}, {stride, 1}, {3, 1}, {dilation, 1}, {}});
   check<f32>(Problem<3>{1, 40, 1, 1, {4, 9, 10}, {2, 3, 3}, {2, 1, 1}, {1, 1, 1}, {1, 1, 2}, {}});
+  EXPECT_TRUE(convolutions::few_rows({1, 8, 1, 1, {1, 9, 9}, {1, 7, 7}, {1, 3, 3}}));
+  EXPECT_FALSE(convolutions::few_rows({1, 8, 1, 1, {1, 9, 9}, {1, 7, 4}, {1, 3, 3}, {1, 1, 2}}));
+  EXPECT_FALSE(convolutions::few_rows({1, 8, 1, 1, {1, 9, 9}, {1, 1, 7}, {1, 9, 3}}));
+  constexpr std::int64_t kFar = std::int64_t{1} << 30;
+  EXPECT_FALSE(convolutions::few_rows({1, 8, 1, 1, {1, 9, 9}, {1, 1, 7}, {1, 3, 3}, {1, 1, 1}, {1, kFar, 1}}));
   EXPECT_EQ(convolutions::rows_of_input(3, 3, 1, 1), (std::vector<int>{0, 1, 2, 3, 4}));
   EXPECT_EQ(convolutions::rows_of_input(2, 2, 3, 1), (std::vector<int>{0, 1, 3, 4}));
 }

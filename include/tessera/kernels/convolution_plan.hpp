@@ -152,10 +152,11 @@ inline int tile_of(const Sizes& s, const Target& target, int choices) {
 }
 
 /// Whether convolution_by_rows computes it: its windows are neighbours along the last axis, and it has so few rows that
-/// a thread keeps their weights.
+/// a thread keeps their weights. Places of rows are numbers of the host, of 32 bits.
 inline bool few_rows(const Sizes& s) {
-  constexpr std::int64_t kMaxRows = 8;
-  return s.stride[2] == 1 && s.apart == Axes{1, 1, 1} && s.filter[1] <= kMaxRows;
+  constexpr std::int64_t kMaxRows = 8, kMaxApart = 1 << 20;
+  return s.stride[2] == 1 && s.apart == Axes{1, 1, 1} && s.filter[1] <= kMaxRows && s.stride[1] <= kMaxApart &&
+         s.dilation[1] <= kMaxApart;
 }
 /// The rows of the input that `outputs` rows of the output read, relative to the first of them.
 inline std::vector<int> rows_of_input(int outputs, int filter, int stride, int dilation) {

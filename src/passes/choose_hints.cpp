@@ -452,7 +452,7 @@ std::vector<analysis::LaunchQuestion> ask_one_wave(const analysis::AskedKernel& 
   return {q};
 }
 
-/// Blocks of small tiles share an SM where there are more blocks than SMs.
+/// Blocks of small tiles share an SM where there are about two for each SM, or more.
 std::vector<analysis::LaunchQuestion> ask_several_waves(const analysis::AskedKernel& kernel) {
   const std::int64_t results = results_of_product(kernel);
   if (results == 0 || results > kMediumTile) return {};

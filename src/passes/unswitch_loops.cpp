@@ -19,7 +19,7 @@ using ir::Value;
 
 namespace {
 
-/// Of a loop; both copies are assembled.
+/// Operations of a loop that is copied: the assembler gets both copies.
 constexpr std::size_t kLargestBody = 400;
 
 bool is_in(const Value& v, const Operation& loop) {
@@ -48,7 +48,7 @@ bool can_unswitch(Operation& loop) {
   return product && size <= kLargestBody && !guards_of(loop).empty();
 }
 
-/// The copy of each of the loop's operations, which are in the same order.
+/// All operations in the loop. Those of a copy come in the same order.
 std::vector<Operation*> operations(Operation& loop) {
   std::vector<Operation*> ops;
   ir::walk(loop.region(0), [&](Operation& op) { ops.push_back(&op); });

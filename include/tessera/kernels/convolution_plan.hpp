@@ -82,8 +82,8 @@ inline Frame frame_of(const Sizes& s, std::size_t element_bytes) {
   return f;
 }
 
-/// A piece of a frame that a block copies: so many bytes of channels of neighbouring columns. The one with the fewest
-/// blocks, because narrow images would leave most of a wide piece empty.
+/// The pieces of a frame that a block may copy: so many bytes of channels of neighbouring columns. frame_piece_of()
+/// chooses the one with the fewest blocks, because a narrow image would leave most of a wide piece empty.
 inline constexpr int kBytesOfFramePieces[] = {32, 128, 256, 512}, kElementsOfFramePieces = 2048;
 inline int frame_piece_of(std::int64_t columns, std::int64_t channels, std::size_t element_bytes) {
   int best = 0;
@@ -106,7 +106,8 @@ struct BlockTile {
   Box box;
   int columns;
 };
-/// The extents that networks have (7, 14, 28, 56, 112 and so on) are divided by 8, by 4, or as several images at once.
+/// Boxes of 8 x 8 and 4 x 4 positions divide the extents that networks have (28, 56, 112); several images at once
+/// divide 7 and 14.
 inline constexpr Box kBoxes[] = {{1, {1, 1, 128}}, {1, {1, 4, 32}}, {1, {1, 8, 16}}, {1, {2, 8, 8}},
                                  {2, {1, 8, 8}},   {8, {1, 4, 4}},  {16, {1, 1, 8}}},
                      kLargeBoxes[] = {{1, {1, 1, 256}}, {1, {1, 8, 32}}, {4, {1, 8, 8}}, {32, {1, 1, 8}}};
@@ -114,7 +115,7 @@ inline constexpr int kColumns[] = {64, 128, 256}, kColumnsOfLargeBoxes = 64;
 inline constexpr int kSmallTileCount = static_cast<int>(std::size(kBoxes)),
                      kTileCount = kSmallTileCount * static_cast<int>(std::size(kColumns)) +
                                   static_cast<int>(std::size(kLargeBoxes));
-/// The smallest first: those are for what is not multiplied by tensor cores, too.
+/// The smallest tiles come first, because products without tensor cores take no others.
 inline constexpr std::array<BlockTile, kTileCount> kTiles = [] {
   std::array<BlockTile, kTileCount> all{};
   std::size_t at = 0;
@@ -132,9 +133,9 @@ inline std::int64_t blocks_of(const Sizes& s, const BlockTile& tile) {
   return blocks;
 }
 
-/// The tile, of the first `choices`, with the least time of the busiest SM; of equals the one that loads least. A step
-/// of 128 bytes of channels takes an SM of sm_90 a clock for 32 results (4096 operations a clock) and 2 for each row of
-/// 128 bytes that it loads (64 bytes a clock).
+/// The tile with which the busiest SM takes the least time, among the first `choices`; of equals the one that loads
+/// least. In a step of 128 bytes of channels an SM of sm_90 multiplies for one clock for each 32 results (4096
+/// operations a clock), and loads for two clocks for each row of 128 bytes (64 bytes a clock).
 inline int tile_of(const Sizes& s, const Target& target, int choices) {
   constexpr std::int64_t kResultsAClock = 32, kClocksARow = 2;
   int best = 0;

@@ -126,17 +126,12 @@ Op<std::tuple<Tensor<T, 2>, Tensor<f32, 2>, Tensor<f32, 2>>> norm_backward_parts
       return kernel<norm_backward_columns<Layer, T, W, R, kRowChunk / 2>>(
           std::move(dx), std::move(d_weight), std::move(d_bias), std::move(statistics), dy, x, weight, where);
     }
-    const auto launch =
-        with_extent<kShortestTile, kLongestGradientTile>(n,
-                                                         [](auto length) {
-                                                           // Five tiles of a row are in registers: up to 8 warps share
-                                                           // them, and as many registers as they need.
-                                                           constexpr int kWarps = std::clamp(length() / 256, 1, 8);
-                                                           // Two blocks of eight warps share an SM where each thread
-                                                           // has 128 registers.
-                                                           constexpr int kBlocks = length() > 4096 ? 1 : 2;
-                                                           return kernel<norm_backward_rows<Layer, T, W, R, length>>.hints({.warps = kWarps, .occupancy = kBlocks}).launcher();
-                                                         });
+    const auto launch = with_extent<kShortestTile, kLongestGradientTile>(n, [](auto length) {
+      // Five tiles of a row are in registers: up to 8 warps share them. Two blocks of 8 warps fit on an SM if a thread
+      // has 128 registers; longer rows get as many as they need.
+      constexpr Hints hints{.warps = std::clamp(length() / 256, 1, 8), .occupancy = length() > 4096 ? 1 : 2};
+      return kernel<norm_backward_rows<Layer, T, W, R, length>>.hints(hints).launcher();
+    });
     return launch(std::move(dx), std::move(d_weight), std::move(d_bias), dy, x, weight, eps, where);
   });
 }

@@ -169,7 +169,7 @@ bool slice_products(ir::Function&, const Choices&, const Tuning& = {});
 bool prevent_peeling(ir::Function&, const Target&);
 
 /// What is known of the number of a launch's pieces: Few if each has an SM of its own (Predicate::few_pieces or
-/// one_wave), Several if an SM has more than one (several_waves).
+/// one_wave), Several if there are about two for each SM, or more (several_waves).
 enum class Pieces : std::uint8_t { Unknown, Few, Several };
 
 /// Sets the hints of the entry and of accesses from a cost model. `before`: choices of earlier passes, which are kept.

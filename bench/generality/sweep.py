@@ -4,6 +4,8 @@
 
     sweep.py compile --bench PROGRAM --null-driver FOLDER --folder FOLDER [--jobs N] [--seconds N] [--only NAMES]
     sweep.py measure --bench PROGRAM --folder FOLDER [--part I/N] [--seconds N] [--ms N]
+    sweep.py both --bench PROGRAM --folder FOLDER [--jobs N] [--seconds N] [--ms N] [--only NAMES]
+                                             on one machine with both: cases are compiled while others are measured
     sweep.py join --folder FOLDER --out FILE        one line of JSON for each case and shape
     sweep.py learn --bench PROGRAM --folder FOLDER [--null-driver FOLDER] [--part I/N] [--jobs N]    kernels that learn by
                                              themselves compared with what the compiler chooses; with a null driver it
@@ -13,11 +15,13 @@
 For each case it writes what the compiler knows of its kernels and what it decides for each choice (TESSERA_DECISIONS) to
 FOLDER/compiled/CASE.jsonl, and the compiled kernels to FOLDER/cache. `measure` times them; it needs no assembler.
 Choices whose code is that of an earlier choice are not measured again. At the first shape of a case all choices are
-measured; at the others the compiler's own and the best three of the first. Both continue where an earlier call has ended.
+measured; at the others the compiler's own and the best three of the first, and `both` compiles no others. Each of these
+steps continues where an earlier call has ended.
 """
 
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -32,6 +36,7 @@ from side import Side  # noqa: E402
 
 REGISTERS, WARP, SHARING = 65536, 32, 4  # of an SM; threads; the fewest warps among which registers are divided
 BEST = 3  # choices of the first shape that are measured at the others
+SECONDS = "20"  # of the assembler for one kernel, as where users compile
 CLOSE = 1.03  # choices within this of the best are measured once more
 
 
@@ -41,16 +46,15 @@ def blocks_of(warps, registers):
 
 
 def choices_of(features):
-    """The hints that are tried for a kernel: "" is what the compiler chooses."""
+    """The hints that are tried for a kernel, twelve at most: "" is what the compiler chooses."""
     if features.get("products", 0) == 0:
-        words = [
-            f"warps={w} occupancy={blocks_of(w, r)}" for w in (1, 2, 4, 8, 16) for r in (None, 96, 64, 40)
-        ] + [f"pieces={p}" for p in (1, 2, 4, 8)]
+        limits = [(1, None), (2, None), (4, None), (8, None), (16, None), (1, 64), (2, 64), (4, 64), (8, 64), (4, 40)]
+        words = [f"warps={w} occupancy={blocks_of(w, r)}" for w, r in limits] + ["pieces=4"]
     else:
-        words = [f"warps={w} occupancy={o} latency={n}" for w in (4, 8) for o in (1, 2, 3) for n in (2, 3, 4, 6)]
-        words += [f"warps={w} occupancy={o}" for w in (1, 2, 16) for o in (0, 2)]
-        words += [f"warps=8 occupancy=1 ctas=2 latency={n}" for n in (3, 4, 6)]
-    return [""] + list(dict.fromkeys(words))
+        words = [f"warps=4 occupancy={o} latency={n}" for o, n in ((1, 4), (2, 2), (2, 3), (2, 4), (3, 2))]
+        words += [f"warps=8 occupancy={o} latency={n}" for o, n in ((1, 3), (1, 5), (2, 2), (2, 4))]
+        words += ["warps=2 occupancy=2", "warps=8 occupancy=1 ctas=2 latency=4"]
+    return [""] + words
 
 
 def cases_of(bench, only):
@@ -86,8 +90,8 @@ def file_of(folder, kind, name, shape):
     return folder / kind / f"{name}.{shape}.jsonl"
 
 
-def compile_case(side, decisions, case, write):
-    """Each choice for the case, in a process that has compiled nothing yet."""
+def compile_case(side, decisions, case, write, choices=None):
+    """Each choice for the case (choices_of, if none are given), in a process that has compiled nothing yet."""
     name, _, arguments, _ = case
     side.ask("hints")
     first = side.ask(f"compile {name} {arguments} one_set=1", 600)
@@ -102,7 +106,9 @@ def compile_case(side, decisions, case, write):
     given = [line for line in given if line["kernel"] in own]
     write({"hints": "", "kernels": given})
     largest = max(given, key=lambda k: (k["features"]["products"] > 0, k["features"]["loaded_bytes"]), default=None)
-    for choice in choices_of(largest["features"])[1:] if largest else []:
+    if choices is None:
+        choices = choices_of(largest["features"]) if largest else []
+    for choice in [c for c in choices if c]:
         answer = side.ask(f"hints {choice}")
         if "failed" not in answer:
             answer = side.ask(f"compile {name} {arguments} one_set=1", 600)
@@ -110,40 +116,53 @@ def compile_case(side, decisions, case, write):
         write({"hints": choice, "kernels": decisions.take()} | failed)
 
 
-def compile_all(options):
-    folder = options.folder
-    for kind in ("compiled", "cache", "decisions"):
-        (folder / kind).mkdir(parents=True, exist_ok=True)
-    work = queue.SimpleQueue()
-    cases = cases_of(options.bench, options.only)
-    for case in cases:
-        if not file_of(folder, "compiled", case[0], case[1]).exists():
-            work.put(case)
-    deadline = time.monotonic() + options.seconds
+class Compiler:
+    """What one worker compiles with: a process for each case, and the file to which they append their decisions."""
 
-    def worker(number):
-        log = folder / "decisions" / f"{os.getpid()}-{number}.jsonl"
-        environment = {
-            "TESSERA_CACHE_DIR": str(folder / "cache"),
+    def __init__(self, options, number):
+        log = options.folder / "decisions" / f"{os.getpid()}-{number}.jsonl"
+        self.options, self.decisions = options, Decisions(log)
+        self.environment = {
+            "TESSERA_CACHE_DIR": str(options.folder / "cache"),
             "TESSERA_CACHE_MB": "100000",
             "TESSERA_DECISIONS": str(log),
-            "TESSERA_TILEIRAS_SECONDS": "40",
+            "TESSERA_TILEIRAS_SECONDS": SECONDS,
             "LD_LIBRARY_PATH": options.null_driver,
             "NULL_DRIVER_SM": options.target.removeprefix("sm_"),
             "TESSERA_DEVICE": "cuda",
         }
-        decisions = Decisions(log)
+
+    def compile(self, case, choices=None):
+        path = file_of(self.options.folder, "compiled", case[0], case[1])
+        if path.exists():
+            return
+        lines = []
+        side = Side([self.options.bench, "--unchecked", "--device", "cuda", "--serve"], self.environment)
+        compile_case(side, self.decisions, case, lines.append, choices)
+        side.close()
+        done = path.with_suffix(".part")
+        done.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        done.rename(path)
+
+
+def make_folders(options):
+    for kind in ("compiled", "cache", "decisions", "times"):
+        (options.folder / kind).mkdir(parents=True, exist_ok=True)
+
+
+def compile_all(options):
+    make_folders(options)
+    work = queue.SimpleQueue()
+    cases = cases_of(options.bench, options.only)
+    for case in cases:
+        work.put(case)
+    deadline = time.monotonic() + options.seconds
+
+    def worker(number):
+        compiler = Compiler(options, number)
         try:
             while time.monotonic() < deadline:
-                case = work.get_nowait()
-                path = file_of(folder, "compiled", case[0], case[1])
-                lines = []
-                side = Side([options.bench, "--unchecked", "--device", "cuda", "--serve"], environment)
-                compile_case(side, decisions, case, lines.append)
-                side.close()
-                done = path.with_suffix(".part")
-                done.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-                done.rename(path)
+                compiler.compile(work.get_nowait())
         except queue.Empty:
             pass
 
@@ -151,7 +170,7 @@ def compile_all(options):
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for one in [pool.submit(worker, n) for n in range(options.jobs)]:
             one.result()
-    done = sum(file_of(folder, "compiled", c[0], c[1]).exists() for c in cases)
+    done = sum(file_of(options.folder, "compiled", c[0], c[1]).exists() for c in cases)
     print(f"{done} of {len(cases)} cases and shapes are compiled, {time.monotonic() - start:.0f} s")
     return 0 if done == len(cases) else 3
 
@@ -186,49 +205,105 @@ def measure_case(side, case, wanted, rounds=2):
             times.setdefault(hints, []).append(answer["ms"])
         else:
             failed[hints] = answer.get("failed", "")[:200]
+            side.close()  # a device that had a fault is of no use to the process any more
 
     side.ask("hints")
     for hints in wanted:
         once(hints)
     for _ in range(rounds):
         best = min((statistics.median(t) for t in times.values()), default=0)
-        for hints in [h for h, t in times.items() if not h or statistics.median(t) <= CLOSE * best]:
+        for hints in [h for h, t in times.items() if h not in failed and (not h or statistics.median(t) <= CLOSE * best)]:
             once(hints)
     return times, failed
 
 
-def measure_all(options):
-    folder = options.folder
-    (folder / "times").mkdir(parents=True, exist_ok=True)
+def best_of_first_shape(folder, name):
+    """The choices of the first shape that are worth measuring at others, the fastest first."""
+    known = read_lines(file_of(folder, "times", name, 0))
+    return [h for _, h in sorted((statistics.median(line["ms"]), line["hints"]) for line in known if "ms" in line)[:BEST]]
+
+
+def measuring_side(options):
     environment = {
-        "TESSERA_CACHE_DIR": str(folder / "cache"),
+        "TESSERA_CACHE_DIR": str(options.folder / "cache"),
         "TESSERA_CACHE_MB": "100000",
         "TESSERA_DEVICE": "cuda",
-        "TESSERA_TILEIRAS_SECONDS": "40",
+        "TESSERA_TILEIRAS_SECONDS": SECONDS,
     }
-    side = Side([options.bench, "--unchecked", "--device", "cuda", "--ms", str(options.ms), "--serve"], environment)
+    return Side([options.bench, "--unchecked", "--device", "cuda", "--ms", str(options.ms), "--serve"], environment)
+
+
+def measure_one(side, folder, case):
+    path = file_of(folder, "times", case[0], case[1])
+    if path.exists():
+        return
+    same = distinct(read_lines(file_of(folder, "compiled", case[0], case[1])))
+    wanted = [h for h, first in same.items() if h == first]
+    if case[1] > 0:
+        best = best_of_first_shape(folder, case[0])
+        wanted = [h for h in wanted if not h or h in best]
+    times, failed = measure_case(side, case, wanted)
+    lines = [{"hints": h, "ms": t} for h, t in times.items()] + [{"hints": h, "failed": f} for h, f in failed.items()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def measure_all(options):
+    folder = options.folder
+    make_folders(options)
+    side = measuring_side(options)
     index, parts = (int(n) for n in options.part.split("/"))
     deadline, left = time.monotonic() + options.seconds, 0
     cases = [c for c in cases_of(options.bench, options.only) if file_of(folder, "compiled", c[0], c[1]).exists()]
     names = sorted({c[0] for c in cases})[index::parts]
     for case in sorted((c for c in cases if c[0] in names), key=lambda c: (c[1], c[0])):
-        path = file_of(folder, "times", case[0], case[1])
-        if path.exists():
-            continue
-        if time.monotonic() > deadline:
+        if time.monotonic() < deadline:
+            measure_one(side, folder, case)
+        else:
             left += 1
-            continue
-        same = distinct(read_lines(file_of(folder, "compiled", case[0], case[1])))
-        wanted = [h for h, first in same.items() if h == first]
-        if case[1] > 0:
-            known = read_lines(file_of(folder, "times", case[0], 0))
-            best = sorted((statistics.median(line["ms"]), line["hints"]) for line in known if "ms" in line)[:BEST]
-            wanted = [h for h in wanted if not h or h in [b for _, b in best]]
-        times, failed = measure_case(side, case, wanted)
-        lines = [{"hints": h, "ms": t} for h, t in times.items()] + [{"hints": h, "failed": f} for h, f in failed.items()]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     side.close()
     print(f"measured; {left} cases did not fit into the time")
+    return 3 if left else 0
+
+
+def both(options):
+    """Workers compile, first shapes first; this thread measures what is compiled, and hands them the other shapes."""
+    make_folders(options)
+    cases = cases_of(options.bench, options.only)
+    others = {name: [c for c in cases if c[0] == name and c[1] > 0] for name in {c[0] for c in cases}}
+    work, compiled, numbers = queue.PriorityQueue(), queue.SimpleQueue(), itertools.count()
+    deadline = time.monotonic() + options.seconds
+    for case in cases:
+        if case[1] == 0:
+            work.put((0, next(numbers), case, None))
+
+    def worker(number):
+        compiler = Compiler(options, number)
+        while time.monotonic() < deadline:
+            try:
+                _, _, case, choices = work.get(timeout=1)
+            except queue.Empty:
+                continue
+            compiler.compile(case, choices)
+            compiled.put(case)
+
+    side, left = measuring_side(options), len(cases)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        workers = [pool.submit(worker, n) for n in range(options.jobs)]
+        while left > 0 and time.monotonic() < deadline and not any(w.done() for w in workers):
+            try:
+                case = compiled.get(timeout=1)
+            except queue.Empty:
+                continue
+            measure_one(side, options.folder, case)
+            left -= 1
+            if case[1] == 0:
+                for other in others[case[0]]:
+                    work.put((1, next(numbers), other, best_of_first_shape(options.folder, case[0])))
+        deadline = time.monotonic()
+        for one in workers:
+            one.result()
+    side.close()
+    print(f"{len(cases) - left} of {len(cases)} cases and shapes are measured")
     return 3 if left else 0
 
 
@@ -330,7 +405,7 @@ def join(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("compile", "measure", "join", "learn"))
+    parser.add_argument("step", choices=("compile", "measure", "both", "join", "learn"))
     parser.add_argument("--bench", required=True)
     parser.add_argument("--folder", type=pathlib.Path, required=True)
     parser.add_argument("--null-driver", default="")
@@ -343,7 +418,7 @@ def main():
     parser.add_argument("--out", default="corpus.jsonl")
     options = parser.parse_args()
     options.folder = options.folder.resolve()
-    return {"compile": compile_all, "measure": measure_all, "join": join, "learn": learn}[options.step](options)
+    return {"compile": compile_all, "measure": measure_all, "both": both, "join": join, "learn": learn}[options.step](options)
 
 
 if __name__ == "__main__":

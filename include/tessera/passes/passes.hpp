@@ -141,6 +141,10 @@ bool unmask(ir::Function&, const Certifier*);
 /// extents are powers of two. True if anything changed.
 bool split_tiles(ir::Function&, const Certifier*);
 
+/// Loads tiles with fewer elements than the block has threads element by element, in kernels with reshapes that join or
+/// part axes: the assembler loads wrong elements there. Runs after choose_hints. True if anything changed.
+bool narrow_small_loads(ir::Function&, const Choices&);
+
 /// Permutes gathers, of whose addresses nothing is known, so that neighbouring threads load along the last axis. Runs
 /// after choose_hints, which counts on the tiles as they were. True if anything changed.
 bool order_gathers(ir::Function&);

@@ -339,6 +339,12 @@ int blocks_within_limit(const Tuning& tuning, int warps) {
   return std::max(1, static_cast<int>((kRegisters + more) / of_block));
 }
 
+/// Blocks of an SM whose threads have this many registers.
+int blocks_with(int registers, int warps) {
+  return std::clamp(kRegisters / (std::max(warps, kFewestSharingWarps) * kThreadsAWarp * registers), 1,
+                    machine::kMaxBlocks);
+}
+
 /// Blocks of a persistent kernel for each SM. Without products nothing is in flight while a block computes and stores,
 /// so there are several: kPersistentWarps in all, and more blocks than fit do no harm.
 int persistent_blocks_of_sm(const analysis::KernelFacts& facts, const Choices& c) {
@@ -408,6 +414,7 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
     leave_room_for_elements(c, elements_through_registers(f, facts, target.sm), facts);
   override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMaxWarps);
   if (limited) c.occupancy = blocks_within_limit(tuning, c.warps);
+  if (tuning.crowd && c.occupancy == 0 && c.warps > 0) c.occupancy = blocks_with(*tuning.crowd, c.warps);
   c.occupancy = std::min(c.occupancy, tuning.max_occupancy.value_or(c.occupancy));
   c.latency = std::min(c.latency, tuning.max_latency.value_or(c.latency));
   c.limits_registers = limited;

@@ -7,6 +7,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/machine/machine.hpp"
 
 namespace tessera::passes {
 namespace {
@@ -24,6 +25,7 @@ constexpr NumberKey kNumbers[] = {{"warps", &Tuning::warps},
                                   {"guards", &Tuning::guards},
                                   {"vectors", &Tuning::vectors},
                                   {"registers", &Tuning::registers},
+                                  {"crowd", &Tuning::crowd},
                                   {"early_tiles", &Tuning::early_tiles},
                                   {"max_occupancy", &Tuning::max_occupancy},
                                   {"max_latency", &Tuning::max_latency},
@@ -117,6 +119,7 @@ void check_numbers(const Tuning& t) {
   if (t.ctas) require_power_of_two("CTAs per cluster", *t.ctas, kMaxCtas);
   if (t.occupancy.value_or(0) != 0) require_range("occupancy", *t.occupancy, kMaxBlocks);
   if (t.max_occupancy) require_range("max_occupancy", *t.max_occupancy, kMaxBlocks);
+  if (t.crowd) require_range("crowd", *t.crowd, machine::kRegistersAThread);
   if (t.latency) require_range("latency", *t.latency, kMaxSteps);
   if (t.max_latency) require_range("max_latency", *t.max_latency, kMaxSteps);
   if (t.pieces) require_power_of_two("pieces", *t.pieces, kMaxPieces);

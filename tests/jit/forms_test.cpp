@@ -39,6 +39,7 @@ TEST(Forms, AreWhatTheirTextsSay) {
   EXPECT_EQ(text_of(Form::OnePiece), "pieces=1 limit=0");
   EXPECT_EQ(text_of(Form::Fallback), "ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 tiles=0 limit=0");
   EXPECT_EQ(text_of(Form::Bare), "ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 tiles=0 limit=0 hints=0");
+  EXPECT_EQ(text_of(Form::MoreBlocks), "crowd=64");
   EXPECT_EQ(text_of(Form::ThreeBlocks), "max_occupancy=3");
   EXPECT_EQ(text_of(Form::TwoBlocks), "max_occupancy=2");
   EXPECT_EQ(text_of(Form::OneBlock), "max_occupancy=1");

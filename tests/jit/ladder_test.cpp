@@ -101,6 +101,30 @@ TEST(BestForm, AnEighthOfTheRegistersMaySpillWhereTheyAreLimited) {
   EXPECT_TRUE(spills_too_much({kStarved, "", false}, true));
 }
 
+TEST(BestForm, FewWarpsOfAnSmAreMadeMore) {
+  const Asked open{false, 0, 90};
+  const auto of = [](unsigned threads, unsigned registers, std::uint64_t kib = 0, unsigned stack = 0) {
+    return CodeNotes{CubinResources{.registers = registers, .stack = stack, .shared = kib << 10, .threads = threads},
+                     "", false};
+  };
+  EXPECT_TRUE(has_few_warps(open, of(256, 168))) << "one block of eight warps";
+  EXPECT_TRUE(has_few_warps(open, of(256, 128))) << "two";
+  EXPECT_FALSE(has_few_warps(open, of(256, 64))) << "four";
+  EXPECT_FALSE(has_few_warps(open, of(64, 255))) << "a block of two warps";
+  EXPECT_FALSE(has_few_warps({false, 1, 90}, of(256, 168))) << "one block was asked for";
+  EXPECT_FALSE(has_few_warps({true, 0, 90}, of(256, 168))) << "its registers are limited";
+  EXPECT_TRUE(has_few_warps(open, of(128, 64, 120))) << "shared memory of conversions";
+  CodeNotes copies = of(128, 64, 120);
+  copies.resources.copies_ahead = true;
+  EXPECT_FALSE(has_few_warps(open, copies)) << "shared memory of loads in flight";
+
+  EXPECT_TRUE(gains_warps(open, of(256, 168), of(256, 64)));
+  EXPECT_FALSE(gains_warps(open, of(256, 168), of(256, 128, 64, 4))) << "spills";
+  EXPECT_FALSE(gains_warps(open, of(256, 128), of(256, 96))) << "no more blocks";
+  EXPECT_TRUE(gains_warps(open, of(128, 64, 120), of(128, 64, 20, 128))) << "a few spilled bytes";
+  EXPECT_FALSE(gains_warps(open, of(128, 64, 120), of(128, 64, 20, 256)));
+}
+
 /// Code of a block of `warps` warps.
 CodeNotes code_of(unsigned warps, unsigned registers, std::uint64_t instructions, std::uint64_t local = 0) {
   CodeNotes notes;
@@ -252,6 +276,18 @@ TEST(BestForm, LowersTheOccupancyWhereAllOthersSpill) {
   EXPECT_EQ(tried({{Chosen, 1, 80, 2, 100, true}, {OneBlock, 2, 0}, {PlainStores, 3, 48}}),
             ";stores; gives stores, the chosen form spills 80 bytes of a thread")
       << "the first step has forms without the limit";
+}
+
+TEST(BestForm, TakesMoreBlocksWhereAnSmHoldsFewWarps) {
+  using enum Form;
+  EXPECT_EQ(tried({{Chosen, 1, 0, 0, 100}, {MoreBlocks, 2, 8, 8, 10}, {PlainStores, 3, 0}}),
+            ";more_blocks; gives more_blocks, an SM holds 8 warps of the chosen form, because a block takes 100 KiB of "
+            "shared memory");
+  EXPECT_EQ(tried({{Chosen, 1, 0, 0, 100}, {MoreBlocks, 2, 200, 8, 10}}), ";more_blocks; gives ") << "it spills";
+  EXPECT_EQ(tried({{Chosen, 1, 0, 0, 100}, {MoreBlocks, 2, -1}}), ";more_blocks; gives ") << "it is rejected";
+  EXPECT_EQ(tried({{Chosen, 1, 0, 0, 100}, {MoreBlocks, 1, 0}}), "; gives ") << "it is the same code";
+  EXPECT_EQ(tried({{Chosen, 1, 8, 0, 100}, {MoreBlocks, 2, 0}, {PlainStores, 3, 0}}),
+            ";stores; gives stores, the chosen form spills 8 bytes of a thread");
 }
 
 TEST(BestForm, KeepsWhatItHasWhereTheOthersFail) {

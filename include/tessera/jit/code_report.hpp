@@ -20,6 +20,7 @@ enum class Form : std::uint8_t {
   TwoVectors,            ///< where a thread is to have several vectors: at most two, in more warps
   OneVector,             ///< one
   Unlimited,             ///< registers are not limited for the sake of more warps
+  MoreBlocks,            ///< compiled for as many blocks of an SM as have 64 registers for each thread
   ThreeBlocks,           ///< compiled for at most three blocks of an SM
   TwoBlocks,             ///< two
   OneBlock,              ///< one
@@ -52,6 +53,7 @@ struct CubinResources {
   std::uint64_t instructions = 0;    ///< of the code; without loops each warp executes at most these
   std::uint64_t local_accesses = 0;  ///< loads and stores of spilled registers among them
   bool loops = false;
+  bool copies_ahead = false;  ///< it copies to shared memory while it computes (LDGSTS, UTMALDG)
 };
 /// Of the last entry of a cubin; what is not there is 0. Safe on any bytes.
 CubinResources resources_of(std::span<const std::byte> cubin);

@@ -25,6 +25,7 @@ enum class Cause : std::uint8_t {
   None,       ///< the chosen form is taken
   Spills,     ///< it spills registers, or its code would never end
   Occupancy,  ///< fewer blocks of it fit on an SM than it asks for
+  FewWarps,   ///< an SM holds few of its warps, because their threads take many registers or much shared memory
   Rejected,   ///< the assembler rejects it
   Slow,       ///< the assembler did not finish within its limit (kFormSeconds, TESSERA_TILEIRAS_SECONDS)
 };
@@ -70,9 +71,16 @@ bool is_better(const CodeNotes& a, const CodeNotes& b, bool limited) noexcept;
 int fewer_blocks(const Asked& asked, const CodeNotes& notes) noexcept;
 /// The form for code of which no more than `blocks` fit on an SM; empty: there is none.
 std::optional<Form> form_of_blocks(int blocks) noexcept;
+/// True if the SM holds so few warps of a kernel that they rarely hide a wait, though nothing was asked about blocks:
+/// its threads have many registers, or the block takes shared memory for something else than copies ahead.
+bool has_few_warps(const Asked& asked, const CodeNotes& notes) noexcept;
+/// True if the SM holds at least twice the warps of code `after`, and it spills no more; or little, where shared memory
+/// was the limit before.
+bool gains_warps(const Asked& asked, const CodeNotes& before, const CodeNotes& after) noexcept;
 /// One sentence about a chosen form that is not taken because it spills, or because too few blocks fit.
 std::string reason_of_spills(const CodeNotes& notes);
 std::string reason_of_blocks(const Asked& asked, int blocks);
+std::string reason_of_few_warps(const Asked& asked, const CodeNotes& notes);
 inline constexpr unsigned kNeverEnds = static_cast<unsigned>(-1);
 [[noreturn]] void throw_never_ends(const CodeNotes& notes);
 /// Throws tileiras::Rejection for code that never ends.
@@ -118,7 +126,7 @@ class Ladder {
       M made = make_(std::as_const(chosen));
       Best best{std::move(chosen), std::move(made)};
       fit_occupancy(best);
-      improve(best);
+      if (!add_blocks(best)) improve(best);
       check_ends(notes(best.made));
       return best;
     } catch (const tileiras::Rejection& error) {
@@ -194,15 +202,34 @@ class Ladder {
     const int blocks = fewer_blocks(best.prepared.asked, notes(best.made));
     const std::optional<Form> wanted = blocks > 0 ? form_of_blocks(blocks) : std::nullopt;
     if (!wanted) return;
+    const auto fits = [&](const P& other, const M& made) {
+      return fewer_blocks(other.asked, notes(made)) == 0 && !is_better(notes(best.made), notes(made), false);
+    };
+    replace(best, *wanted, Cause::Occupancy, reason_of_blocks(best.prepared.asked, blocks), fits);
+  }
+
+  /// Code of which an SM holds few warps is made for more blocks. True if that is taken.
+  bool add_blocks(Best& best) {
+    const Asked asked = best.prepared.asked;
+    const bool chosen = best.prepared.form == Form::Chosen && spill_cost(notes(best.made)) == 0;
+    if (!chosen || !has_few_warps(asked, notes(best.made))) return false;
+    const auto gains = [&](const P&, const M& made) { return gains_warps(asked, notes(best.made), notes(made)); };
+    replace(best, Form::MoreBlocks, Cause::FewWarps, reason_of_few_warps(asked, notes(best.made)), gains);
+    return best.prepared.form == Form::MoreBlocks;
+  }
+
+  /// Makes the form, which replaces `best` if `is_taken(prepared, made)`.
+  template <class Taken>
+  void replace(Best& best, Form wanted, Cause cause, std::string reason, Taken is_taken) {
     const auto place =
-        std::find_if(std::begin(forms_), std::end(forms_), [&](const auto& form) { return form_of(form) == *wanted; });
+        std::find_if(std::begin(forms_), std::end(forms_), [&](const auto& form) { return form_of(form) == wanted; });
     if (place == std::end(forms_)) return;
     P other = prepare_(*place);
     if (!is_new(other)) return;
     try {
       M made = make_(std::as_const(other));
-      if (fewer_blocks(other.asked, notes(made)) > 0 || is_better(notes(best.made), notes(made), false)) return;
-      best = Best{std::move(other), std::move(made), Cause::Occupancy, reason_of_blocks(best.prepared.asked, blocks)};
+      if (is_taken(std::as_const(other), std::as_const(made)))
+        best = Best{std::move(other), std::move(made), cause, std::move(reason)};
     } catch (const std::exception&) {}  // there is code already
   }
 
@@ -253,6 +280,7 @@ class Ladder {
 
 /// Makes a kernel in the first of `forms` (things of which form_of() gives a Form), and looks at the report:
 /// - if fewer blocks fit on an SM than the form asks for, it is made for as many as fit;
+/// - if an SM holds few warps of it (has_few_warps), it is made for more blocks, which is taken if gains_warps();
 /// - if it spills, or its code would never end, the steps of the ladder for spills are climbed until one does not: the
 ///   forms of a step are made at the same time, and the best one of all is taken;
 /// - if the assembler rejects it, no form so far ends, or the assembler was stopped, the steps of the ladder for that

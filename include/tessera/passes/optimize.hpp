@@ -39,7 +39,8 @@ struct Tuning {
   std::optional<int> ahead;          ///< which loads of loops are prefetched by an iteration: 0 none, 1 narrow, 2 all
   int spread = 1;                    ///< multiplies the chosen number of warps: 1, 2, 4
   std::optional<int> registers;      ///< of a thread at most, where it has several vectors: 1 to 255
-  std::optional<int> vectors;        ///< most vectors of a thread where it is to have several: 1, 2, 4, 8
+  std::optional<int> crowd;    ///< registers of a thread: an SM gets as many blocks as have them, if that is left open
+  std::optional<int> vectors;  ///< most vectors of a thread where it is to have several: 1, 2, 4, 8
   std::optional<int> early_tiles;    ///< iterations of a loop that load tiles before the wait: 0 to kMaxEarlyTiles
   std::optional<int> guards;         ///< 1: unmasked code for blocks that lie inside; 0: never
   std::optional<int> pieces;         ///< neighbouring pieces per block, where possible: 1, 2, 4, 8, 16, 32

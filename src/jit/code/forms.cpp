@@ -27,7 +27,8 @@ namespace {
 using passes::AccessPath;
 using passes::Tuning;
 
-constexpr int kFullEffort = 3;  // --opt-level
+constexpr int kFullEffort = 3;              // --opt-level
+constexpr int kRegistersOfMoreBlocks = 64;  // of a thread: 32 warps of an SM
 
 constexpr Tuning no_limit() {
   Tuning t;
@@ -63,6 +64,12 @@ constexpr Tuning one_piece() {
 constexpr Tuning fewer_blocks_of(int most) {
   Tuning t;
   t.max_occupancy = most;
+  return t;
+}
+
+constexpr Tuning more_blocks() {
+  Tuning t;
+  t.crowd = kRegistersOfMoreBlocks;
   return t;
 }
 
@@ -125,6 +132,7 @@ constexpr Row kRows[] = {
     {Form::TwoVectors, "two_vectors", kSpills, fewer_vectors(2)},
     {Form::OneVector, "one_vector", kSpills, fewer_vectors(1)},
     {Form::Unlimited, "unlimited", kSpills, no_limit()},
+    {Form::MoreBlocks, "more_blocks", {}, more_blocks()},
     {Form::ThreeBlocks, "three_blocks", kFewerBlocks, fewer_blocks_of(3)},
     {Form::TwoBlocks, "two_blocks", kFewerBlocks, fewer_blocks_of(2)},
     {Form::OneBlock, "one_block", kFewerBlocks, fewer_blocks_of(1)},
@@ -175,6 +183,7 @@ int step_of(Form form, Cause cause) noexcept {
     case Cause::Rejected: return steps.rejected;
     case Cause::Slow: return steps.slow;
     case Cause::Occupancy:
+    case Cause::FewWarps:
     case Cause::None: break;
   }
   return 0;
@@ -210,6 +219,8 @@ constexpr unsigned kRegisterBytes = 4;
 constexpr double kLocalAccess = 8;
 /// With fewer resident warps an SM issues proportionally fewer instructions; more help little.
 constexpr double kEnoughWarps = 16, kGainOfMore = 1.0 / 6;
+/// Blocks of fewer threads gain nothing from more of them: their tiles are small, and a warp has many loads in flight.
+constexpr unsigned kFewestThreads = 128;
 
 /// Bytes that a thread may spill for the sake of another resident block.
 unsigned bearable_spill(const CubinResources& r, bool limited) noexcept {
@@ -259,6 +270,44 @@ int fewer_blocks(const Asked& asked, const CodeNotes& notes) noexcept {
   if (asked.limited || asked.occupancy <= 1) return 0;
   const int fit = machine::resident_blocks(asked.sm, r.registers, r.threads, r.shared);
   return fit < asked.occupancy ? std::max(fit, 1) : 0;
+}
+
+namespace {
+
+/// Bytes that a thread may spill where that lets an SM hold more blocks than shared memory did.
+constexpr unsigned kSpillForMoreBlocks = 160;
+
+unsigned warps_of(const Asked& asked, const CubinResources& r, std::uint64_t shared) noexcept {
+  return static_cast<unsigned>(machine::resident_blocks(asked.sm, r.registers, r.threads, shared)) *
+         (r.threads / machine::kThreadsAWarp);
+}
+/// True if the SM holds fewer blocks because of shared memory.
+bool is_bound_by_shared(const Asked& asked, const CubinResources& r) noexcept {
+  return warps_of(asked, r, r.shared) < warps_of(asked, r, 0);
+}
+
+}  // namespace
+
+bool has_few_warps(const Asked& asked, const CodeNotes& notes) noexcept {
+  const CubinResources& r = notes.resources;
+  if (asked.limited || asked.occupancy != 0 || r.threads < kFewestThreads || r.asked_registers > 0) return false;
+  if (warps_of(asked, r, r.shared) > static_cast<unsigned>(kEnoughWarps)) return false;
+  return !is_bound_by_shared(asked, r) || !r.copies_ahead;
+}
+
+bool gains_warps(const Asked& asked, const CodeNotes& before, const CodeNotes& after) noexcept {
+  const CubinResources &a = after.resources, &b = before.resources;
+  const unsigned bearable = is_bound_by_shared(asked, b) ? kSpillForMoreBlocks : 0;
+  return a.stack <= std::max(b.stack, bearable) && !waits_for_registers(a) &&
+         warps_of(asked, a, a.shared) >= 2 * warps_of(asked, b, b.shared);
+}
+
+std::string reason_of_few_warps(const Asked& asked, const CodeNotes& notes) {
+  const CubinResources& r = notes.resources;
+  const std::string what = is_bound_by_shared(asked, r)
+                               ? concat("a block takes ", (r.shared + 1023) / 1024, " KiB of shared memory")
+                               : concat("a thread takes ", r.registers, " registers");
+  return concat("an SM holds ", warps_of(asked, r, r.shared), " warps of the chosen form, because ", what);
 }
 
 std::string reason_of_spills(const CodeNotes& notes) {

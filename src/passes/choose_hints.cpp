@@ -37,6 +37,9 @@ namespace {
 // Accumulators of a tile up to which one block per SM is best, with as many loads in flight as two blocks would have.
 constexpr std::int64_t kSmallTile = 64 * 128, kMediumTile = 128 * 96;
 constexpr int kSmallSteps = 4;
+// Accumulators of a tile of which three blocks share an SM, in launches that have several for each.
+constexpr std::int64_t kTinyTile = 64 * 64;
+constexpr int kMaxBlocksOfTinyTiles = 3;
 // From this size on one block of a persistent kernel keeps the tensor cores busy by itself, and two blocks on an SM and
 // one block alone are compiled differently.
 constexpr std::int64_t kLargeTile = 128 * 128;
@@ -55,7 +58,7 @@ constexpr int kMaxBlocksWithoutLoop = 4;
 constexpr int kThinSteps = 3, kMaxThinBlocks = 4;
 // A kernel with products by fused multiply-add has at most so many blocks on an SM, sums in a thread and, where its
 // products are smaller than tensor cores multiply, registers of the largest tile in a thread.
-constexpr int kMaxBlocksOfFma = 3, kMaxSumsOfFma = 64, kTileRegistersOfFma = 32;
+constexpr int kMaxBlocksOfFma = 3, kMaxSumsOfFma = 16, kTileRegistersOfFma = 32;
 // Elements of a row that a warp takes: where one reduction depends on another, where a thread's accesses are narrow
 // (an element or two at a time), and for a single reduction with narrow accesses.
 constexpr int kElementsAWarpChained = 2048;
@@ -264,7 +267,8 @@ Choices choose_for_products(const analysis::KernelFacts& facts, const Machine& m
   const std::int64_t held = load.accumulators / c.ctas / threads;
   const std::int64_t registers = std::min<std::int64_t>(held + kOtherRegisters, kRegistersAThread) * threads;
   // A product outside of loops has no loads in flight while it computes; those of other blocks have to be.
-  const int most = load.bytes == 0 ? kMaxBlocksWithoutLoop : 2;
+  const bool tiny = !chained && load.accumulators <= kTinyTile && pieces == Pieces::Several;
+  const int most = load.bytes == 0 ? kMaxBlocksWithoutLoop : tiny ? kMaxBlocksOfTinyTiles : 2;
   c.occupancy = static_cast<int>(std::clamp<std::int64_t>(kRegisters / registers, 1, most));
   if (load.bytes == 0) return c;
   const bool thin = std::all_of(facts.products.begin(), facts.products.end(), waits_for_memory);
@@ -415,6 +419,8 @@ Choices choose_hints(ir::Function& f, const Target& target, const Tuning& tuning
   override_choices(c, tuning, m, tuning.spread > 1 ? most_warps(facts) : kMaxWarps);
   if (limited) c.occupancy = blocks_within_limit(tuning, c.warps);
   if (tuning.crowd && c.occupancy == 0 && c.warps > 0) c.occupancy = blocks_with(*tuning.crowd, c.warps);
+  if (!facts.products.empty() && c.occupancy > 0)
+    c.occupancy = std::max(c.occupancy, tuning.min_occupancy.value_or(c.occupancy));
   c.occupancy = std::min(c.occupancy, tuning.max_occupancy.value_or(c.occupancy));
   c.latency = std::min(c.latency, tuning.max_latency.value_or(c.latency));
   c.limits_registers = limited;

@@ -27,6 +27,7 @@ constexpr NumberKey kNumbers[] = {{"warps", &Tuning::warps},
                                   {"registers", &Tuning::registers},
                                   {"crowd", &Tuning::crowd},
                                   {"early_tiles", &Tuning::early_tiles},
+                                  {"min_occupancy", &Tuning::min_occupancy},
                                   {"max_occupancy", &Tuning::max_occupancy},
                                   {"max_latency", &Tuning::max_latency},
                                   {"roll", &Tuning::roll}};
@@ -118,6 +119,7 @@ void check_numbers(const Tuning& t) {
   if (t.warps) require_power_of_two("warps", *t.warps, kMaxWarps);
   if (t.ctas) require_power_of_two("CTAs per cluster", *t.ctas, kMaxCtas);
   if (t.occupancy.value_or(0) != 0) require_range("occupancy", *t.occupancy, kMaxBlocks);
+  if (t.min_occupancy) require_range("min_occupancy", *t.min_occupancy, kMaxBlocks);
   if (t.max_occupancy) require_range("max_occupancy", *t.max_occupancy, kMaxBlocks);
   if (t.crowd) require_range("crowd", *t.crowd, machine::kRegistersAThread);
   if (t.latency) require_range("latency", *t.latency, kMaxSteps);

@@ -154,8 +154,8 @@ TEST_F(BundleTest, ARunOnTheCpuLeavesWhatALaunchLooksFor) {
     using enum Form;
     std::vector<Form> forms;
     for (const CollectedForm& f : c.forms) forms.push_back(f.form);
-    EXPECT_EQ(forms, (std::vector<Form>{Chosen, MoreWarps, MoreWarpsPlainStores, OneBlockMoreWarps, MoreWarpsPointers,
-                                        WithoutHints, RolledMoreWarps, Bare, Quick}));
+    EXPECT_EQ(forms, (std::vector<Form>{Chosen, MoreBlocks, MoreWarps, MoreWarpsPlainStores, OneBlockMoreWarps,
+                                        MoreWarpsPointers, WithoutHints, RolledMoreWarps, Bare, Quick}));
     for (const CollectedForm& f : c.forms) {
       EXPECT_GT(fs::file_size(f.file), 50u);
       EXPECT_GT(fs::file_size(f.report), 50u);

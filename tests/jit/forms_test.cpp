@@ -34,22 +34,23 @@ TEST(Forms, AreWhatTheirTextsSay) {
   EXPECT_EQ(text_of(Form::Unlimited), "limit=0");
   EXPECT_EQ(text_of(Form::PlainStores), "stores=view limit=0");
   EXPECT_EQ(text_of(Form::TensorCopies), "access=tma limit=0");
-  EXPECT_EQ(text_of(Form::MoreWarps), "spread=2 limit=0");
-  EXPECT_EQ(text_of(Form::MoreWarpsPlainStores), "spread=2 stores=view limit=0");
+  EXPECT_EQ(text_of(Form::MoreWarps), "max_latency=3 spread=2 limit=0");
+  EXPECT_EQ(text_of(Form::MoreWarpsPlainStores), "max_latency=3 spread=2 stores=view limit=0");
   EXPECT_EQ(text_of(Form::OnePiece), "pieces=1 limit=0");
   EXPECT_EQ(text_of(Form::Fallback), "ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 tiles=0 limit=0");
   EXPECT_EQ(text_of(Form::Bare), "ahead=0 pieces=1 guards=0 pipeline=0 unmask=0 tiles=0 limit=0 hints=0");
+  EXPECT_EQ(text_of(Form::TwoBlocksFewerSteps), "min_occupancy=2 max_latency=2");
   EXPECT_EQ(text_of(Form::MoreBlocks), "crowd=64");
   EXPECT_EQ(text_of(Form::ThreeBlocks), "max_occupancy=3");
   EXPECT_EQ(text_of(Form::TwoBlocks), "max_occupancy=2");
   EXPECT_EQ(text_of(Form::OneBlock), "max_occupancy=1");
-  EXPECT_EQ(text_of(Form::OneBlockMoreWarps), "max_occupancy=1 spread=2 limit=0");
+  EXPECT_EQ(text_of(Form::OneBlockMoreWarps), "max_occupancy=1 max_latency=3 spread=2 limit=0");
   EXPECT_EQ(text_of(Form::FewerSteps), "max_latency=2 limit=0");
   EXPECT_EQ(text_of(Form::Pointers), "access=pointer limit=0");
   EXPECT_EQ(text_of(Form::Views), "access=view limit=0");
   EXPECT_EQ(text_of(Form::MoreWarpsPointers), "spread=2 access=pointer limit=0");
   EXPECT_EQ(text_of(Form::WithoutHints), "limit=0 hints=0");
-  EXPECT_EQ(text_of(Form::RolledMoreWarps), "roll=1 spread=2 limit=0");
+  EXPECT_EQ(text_of(Form::RolledMoreWarps), "max_latency=3 roll=1 spread=2 limit=0");
   EXPECT_EQ(text_of(Form::RolledFallback), "ahead=0 pieces=1 guards=0 roll=1 pipeline=0 unmask=0 tiles=0 limit=0");
   EXPECT_EQ(text_of(Form::Quick),
             "ahead=0 pieces=1 guards=0 roll=1 pipeline=0 unmask=0 tiles=0 limit=0 hints=0 opt-level=0");

@@ -477,7 +477,8 @@ TEST(Hints, SmallTilesShareAMultiprocessorInLaunchesOfManyPieces) {
   };
   EXPECT_EQ(chosen(128, 64, passes::Pieces::Unknown), (std::pair{1, 4}));
   EXPECT_EQ(chosen(128, 64, passes::Pieces::Several), (std::pair{2, 4}));
-  EXPECT_EQ(chosen(64, 64, passes::Pieces::Several).first, 2);
+  EXPECT_EQ(chosen(64, 64, passes::Pieces::Unknown).first, 1);
+  EXPECT_EQ(chosen(64, 64, passes::Pieces::Several), (std::pair{3, 4})) << "three";
   EXPECT_EQ(chosen(256, 128, passes::Pieces::Several), chosen(256, 128, passes::Pieces::Unknown)) << "large tiles";
 }
 TEST(Hints, LongStepsOfSmallTilesShareAMultiprocessor) {

@@ -126,6 +126,9 @@ TEST(PersistentHints, OccupancyAndLatencyCanBeBounded) {
                         free = chosen<&thin>(matrices);
   EXPECT_EQ(beyond, free) << "a bound is no request";
   EXPECT_THROW(chosen<&thin>(matrices, "max_occupancy=0"), CompileError);
+  EXPECT_THROW(chosen<&thin>(matrices, "min_occupancy=33"), CompileError);
+  EXPECT_EQ(chosen<&thin>(matrices, "min_occupancy=8").occupancy, 8);
+  EXPECT_EQ(chosen<&thin>(matrices, "crowd=64").occupancy, chosen<&thin>(matrices, "").occupancy) << "it is chosen";
   EXPECT_THROW(chosen<&thin>(matrices, "max_latency=11"), CompileError);
 }
 

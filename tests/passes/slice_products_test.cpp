@@ -168,7 +168,7 @@ TEST(SliceProducts, OperandsWhoseRowsRunAlongKAreNotCopied) {
 
 TEST(SliceProducts, BlocksOfAnSmAsRegistersAllow) {
   const auto hints = [](const Passed& p) { return std::pair(p.choices.warps, p.choices.occupancy); };
-  EXPECT_EQ(hints(passed<&product<f32, 64, 64, 32>>(kSquare, {}, "choose_hints")), std::pair(4, 2));
+  EXPECT_EQ(hints(passed<&product<f32, 64, 64, 32>>(kSquare, {}, "choose_hints")), std::pair(8, 1));
   EXPECT_EQ(hints(passed<&product<f32, 128, 128, 16>>(kSquare, {}, "choose_hints")), std::pair(8, 1));
   EXPECT_EQ(hints(passed<&product<f32, 32, 32, 32>>(kSquare, {}, "choose_hints")), std::pair(4, 3));
 }

@@ -20,6 +20,7 @@ enum class Form : std::uint8_t {
   TwoVectors,            ///< where a thread is to have several vectors: at most two, in more warps
   OneVector,             ///< one
   Unlimited,             ///< registers are not limited for the sake of more warps
+  TwoBlocksFewerSteps,   ///< with products: for at least two blocks of an SM, loads of at most two steps are in flight
   MoreBlocks,            ///< compiled for as many blocks of an SM as have 64 registers for each thread
   ThreeBlocks,           ///< compiled for at most three blocks of an SM
   TwoBlocks,             ///< two

@@ -33,6 +33,7 @@ struct Tuning {
   std::optional<int> ctas;           ///< CTAs per cluster: 1, 2, 4, 8, 16 (1 below sm_90)
   std::optional<int> occupancy;      ///< CTAs per SM to compile for: 1 to 32; 0: left to the assembler
   std::optional<int> latency;        ///< of loads that feed products, 1 to 10: their prefetch distance
+  std::optional<int> min_occupancy;  ///< bound of the occupancy of a kernel with products: 1 to 32
   std::optional<int> max_occupancy;  ///< bound of the chosen occupancy: 1 to 32
   std::optional<int> max_latency;    ///< bound of the chosen latency: 1 to 10
   std::optional<int> roll;           ///< products without tensor cores as loops over k: 1 all, 0 none

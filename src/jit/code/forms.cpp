@@ -27,7 +27,9 @@ namespace {
 using passes::AccessPath;
 using passes::Tuning;
 
-constexpr int kFullEffort = 3;              // --opt-level
+constexpr int kFullEffort = 3;  // --opt-level
+// Steps in flight in twice the warps: with six, what the assembler adds to them often leaves shared memory for two.
+constexpr int kStepsOfMoreWarps = 3;
 constexpr int kRegistersOfMoreBlocks = 64;  // of a thread: 32 warps of an SM
 
 constexpr Tuning no_limit() {
@@ -51,6 +53,7 @@ constexpr Tuning fewer_vectors(int most) {
 constexpr Tuning spread(int times, bool plain_stores) {
   Tuning t = no_limit();
   t.spread = times;
+  if (times > 1) t.max_latency = kStepsOfMoreWarps;
   if (plain_stores) t.stores = AccessPath::View;
   return t;
 }
@@ -64,6 +67,13 @@ constexpr Tuning one_piece() {
 constexpr Tuning fewer_blocks_of(int most) {
   Tuning t;
   t.max_occupancy = most;
+  return t;
+}
+
+constexpr Tuning two_blocks_fewer_steps() {
+  Tuning t;
+  t.min_occupancy = 2;
+  t.max_latency = 2;
   return t;
 }
 
@@ -87,6 +97,7 @@ constexpr Tuning fewer_steps() {
 
 constexpr Tuning accesses_by(AccessPath path, int times = 1) {
   Tuning t = spread(times, false);
+  t.max_latency = {};
   t.access = path;
   return t;
 }
@@ -132,6 +143,7 @@ constexpr Row kRows[] = {
     {Form::TwoVectors, "two_vectors", kSpills, fewer_vectors(2)},
     {Form::OneVector, "one_vector", kSpills, fewer_vectors(1)},
     {Form::Unlimited, "unlimited", kSpills, no_limit()},
+    {Form::TwoBlocksFewerSteps, "two_blocks_steps", kSpills, two_blocks_fewer_steps()},
     {Form::MoreBlocks, "more_blocks", {}, more_blocks()},
     {Form::ThreeBlocks, "three_blocks", kFewerBlocks, fewer_blocks_of(3)},
     {Form::TwoBlocks, "two_blocks", kFewerBlocks, fewer_blocks_of(2)},

@@ -6,7 +6,7 @@
     sweep.py measure --bench PROGRAM --folder FOLDER [--part I/N] [--seconds N] [--ms N]
     sweep.py both --bench PROGRAM --folder FOLDER [--jobs N] [--seconds N] [--ms N] [--only NAMES]
                                              on one machine with both: cases are compiled while others are measured
-    sweep.py join --folder FOLDER --out FILE        one line of JSON for each case and shape
+    sweep.py join --bench PROGRAM --folder FOLDER --out FILE[.xz]    one line of JSON for each case and shape
     sweep.py learn --bench PROGRAM --folder FOLDER [--null-driver FOLDER] [--part I/N] [--jobs N]    kernels that learn by
                                              themselves compared with what the compiler chooses; with a null driver it
                                              compiles only, for a later call without one
@@ -23,6 +23,7 @@ import argparse
 import concurrent.futures
 import itertools
 import json
+import lzma
 import os
 import pathlib
 import queue
@@ -394,7 +395,7 @@ def joined(folder, case):
 
 def join(options):
     count = 0
-    with open(options.out, "w", encoding="utf-8") as out:
+    with (lzma.open if options.out.endswith(".xz") else open)(options.out, "wt", encoding="utf-8") as out:
         for case in cases_of(options.bench, options.only):
             if (line := joined(options.folder, case)) is not None:
                 print(json.dumps(line), file=out)

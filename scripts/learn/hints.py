@@ -1,166 +1,107 @@
 #!/usr/bin/env python3
-"""Learns the rules by which choose_hints chooses the hints of kernels without products, from measured launches.
+"""Learns corrections to the hints that choose_hints chooses for kernels without products, from measured launches.
 
-    hints.py CORPUS [CORPUS...] --write FILE      learns from all of it, and writes the rules
-    hints.py CORPUS [CORPUS...] --validate        leaves each family out, and prints what the rules cost there
-    hints.py CORPUS [CORPUS...] --compare         what the compiler chose when the corpus was made
+    hints.py CORPUS...               a tree of corrections, what it costs on what it was learnt from, and on families
+                                     (of bench/generality) that are left out one at a time
+    hints.py CORPUS... --depth N     other trees
 
-A corpus is what bench/generality/sweep.py joins. bench/notes/learnt_hints.md explains the model. Needs numpy.
+A corpus is what bench/generality/sweep.py joins; bench/generality/corpus.jsonl.xz is one. bench/notes/learnt_hints.md says
+what came of it. Needs numpy.
 """
 
 import argparse
-import collections
-import json
 import math
-import pathlib
 import sys
 
 import numpy
 
-# What a warp is given is a number of these, a power of two: a rule that says "2048 elements a warp" serves tiles of all
-# sizes.
-MEASURES = ("tile", "tile_bytes", "live", "computed")
-WARPS = (1, 2, 4, 8, 16)
-SHARING, REGISTERS, THREADS = 4, 65536, 32  # warps among which the assembler divides registers at least; of an SM; a warp
-LIMITS = (0, 96, 64, 40)  # registers of a thread that the occupancy asks for; 0: the assembler decides
-LOST = math.log(4.0)  # the cost of a choice that does not compile, as the logarithm of its time over the best
-LEAST_KERNELS, LEAST_FAMILIES = 6, 2  # of a rule
-DEEPEST = 6
-WORTH = 0.12  # a split has to save so much in all, in logarithms: about what noise makes of a few kernels
+from corpus import blocks_of, lines_of
+
+LOST = math.log(3.0)  # the cost of a choice that does not compile
+UNMEASURED = math.log(1.05)  # the least cost of one that was not worth measuring at a shape
+FACTORS = (-3, -2, -1, 0, 1, 2, 3)  # by which a correction multiplies warps, as powers of two
+LIMITS = (0, 64)  # registers of a thread that the occupancy asks for; 0: the assembler decides
+LEAST_KERNELS, LEAST_FAMILIES = 8, 4  # of a leaf
+WORTH, WORTH_EACH = 0.5, 0.002  # a correction has to save so much in all, and for each kernel, in logarithms
 OF_PRODUCTS = {"products", "tensor_cores", "accumulators", "rows", "step_bytes", "left_bytes", "chain"} | {
     "thin", "kept_twice", "loads_others", "beside_bytes", "through_registers",
 }  # fmt: skip
 
 
-def power_of_two_below(number):
-    return 1 << max(int(number).bit_length() - 1, 0) if number >= 1 else 1
-
-
-def warps_of(features, measure, a_warp):
-    return min(max(power_of_two_below(features[measure] // a_warp), WARPS[0]), WARPS[-1])
-
-
-def blocks_of(warps, registers):
-    return 0 if registers == 0 else max(1, min(32, REGISTERS // (max(warps, SHARING) * THREADS * registers)))
-
-
-class Action:
-    """What a rule says: warps by a measure, and a limit of registers."""
-
-    def __init__(self, measure, a_warp, registers):
-        self.measure, self.a_warp, self.registers = measure, a_warp, registers
-
-    def choice(self, features):
-        warps = warps_of(features, self.measure, self.a_warp)
-        return warps, blocks_of(warps, self.registers)
-
-    def text(self):
-        limit = f", {self.registers} registers a thread" if self.registers else ""
-        return f"a warp for {self.a_warp} of {self.measure}{limit}"
-
-
-ACTIONS = [Action(m, 1 << n, r) for m in MEASURES for n in range(5, 15) for r in LIMITS]
-
-
 class Sample:
-    """A kernel at a shape, with the cost of each action: the logarithm of its time over the best choice's."""
+    """A kernel at a shape, with the cost of each choice: the logarithm of its time over the best choice's."""
 
     def __init__(self, line):
-        self.name, self.family, self.shape = line["case"], line["family"] or line["case"], line["shape"]
-        self.features = line["features"]
-        self.default, times, failed = None, {}, set()
+        self.name, self.family, self.shape = line["case"], line["family"], line["shape"]
+        self.chosen = next(c for c in line["choices"] if c["hints"] == "")
+        self.features = {k: v for k, v in line["features"].items() if k not in OF_PRODUCTS}
+        self.features |= {f"chosen_{k}": self.chosen[k] for k in ("warps", "occupancy", "pieces")}
+        self.times = {}
         for choice in line["choices"]:
-            if "ms" in choice and choice["hints"] == "":
-                self.default = choice["ms"]
-            if "warps" not in choice or choice["hints"].startswith("pieces"):
-                continue
-            key = (choice["warps"], choice["occupancy"])
-            if "ms" in choice and (choice["hints"] or choice["pieces"] == self.pieces_of(line)):
-                times[key] = min(times.get(key, math.inf), choice["ms"])
-            elif "failed" in choice:
-                failed.add(key)
-        self.times = times
-        self.best = min(times.values(), default=math.nan)
+            if "ms" in choice and choice["hints"].startswith("warps"):
+                self.times[choice["warps"], choice["occupancy"]] = choice["ms"]
+        self.best = min([self.chosen["ms"], *self.times.values()])
 
-    @staticmethod
-    def pieces_of(line):
-        return next((c.get("pieces", 1) for c in line["choices"] if c["hints"] == ""), 1)
-
-    def cost_of(self, warps, blocks):
-        """Of a choice that was measured, or of the nearest one; LOST for one that does not compile."""
+    def cost(self, first, warps, blocks):
+        """`first`: the kernel's first shape, where all choices were measured; null for that one itself."""
         if (warps, blocks) in self.times:
             return math.log(self.times[warps, blocks] / self.best)
-        near = [b for w, b in self.times if w == warps]
-        if not near:
-            return LOST
-        key = min(near, key=lambda b: abs(math.log((b or 1) / (blocks or 1))))
-        return math.log(self.times[warps, key] / self.best)
+        if first is not None and (warps, blocks) in first.times:
+            return max(math.log(first.times[warps, blocks] / first.best), UNMEASURED)
+        return LOST
 
-    def costs(self):
-        return numpy.array([self.cost_of(*a.choice(self.features)) for a in ACTIONS])
-
-    def default_cost(self):
-        return math.log(self.default / self.best)
+    def corrected(self, first, factor, registers):
+        if (factor, registers) == (0, 0):
+            return math.log(self.chosen["ms"] / self.best)
+        warps = min(16, max(1, int((self.chosen["warps"] or 4) * 2.0**factor)))
+        return self.cost(first, warps, blocks_of(warps, registers if warps < 16 else 0))
 
 
-def read(paths):
-    samples = []
-    for path in paths:
-        for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
-            if record["features"]["products"] > 0:
-                continue
-            sample = Sample(record)
-            if sample.default and len(sample.times) > 3:
-                samples.append(sample)
-    return samples
+CORRECTIONS = [(0, 0)] + [(f, r) for f in FACTORS for r in LIMITS if (f, r) != (0, 0)]
 
 
-# -- a tree ------------------------------------------------------------------------------------------------------------
+def name_of(correction):
+    factor, registers = CORRECTIONS[correction]
+    words = ([f"warps times {2.0**factor:g}"] if factor else []) + ([f"{registers} registers a thread"] if registers else [])
+    return ", ".join(words) or "as chosen"
+
+
+class Data:
+    def __init__(self, paths):
+        lines = [line for path in paths for line in lines_of(path) if line["features"]["products"] == 0]
+        usable = [line for line in lines if any(c["hints"] == "" and "ms" in c for c in line["choices"])]
+        self.samples = [Sample(line) for line in usable]
+        first = {s.name: s for s in self.samples if s.shape == 0}
+        before = [first.get(s.name) if s.shape > 0 else None for s in self.samples]
+        self.costs = numpy.array([[s.corrected(b, *c) for c in CORRECTIONS] for s, b in zip(self.samples, before)])
+        self.names = list(self.samples[0].features)
+        self.features = numpy.array([[s.features[n] for n in self.names] for s in self.samples], float)
+        self.kernels = numpy.array([s.name for s in self.samples])
+        self.families = numpy.array([s.family for s in self.samples])
 
 
 class Tree:
-    """A split by a feature, or a leaf with an action."""
+    def __init__(self, data, rows, depth):
+        total = data.costs[rows].sum(axis=0)
+        self.count, self.correction = len(rows), int(total.argmin())
+        if total[0] - total[self.correction] < WORTH + WORTH_EACH * len(rows):
+            self.correction = 0
+        self.cost = total[self.correction] / len(rows)
+        self.split = self.best_split(data, rows, total, depth) if depth > 0 else None
 
-    def __init__(self, samples, costs, depth):
-        self.count, self.families = len(samples), len({s.family for s in samples})
-        total = costs.sum(axis=0)
-        self.action = int(total.argmin())
-        self.cost = float(total[self.action]) / max(self.count, 1)
-        self.split = None
-        if depth > 0:
-            self.split = self.best_split(samples, costs, total, depth)
-
-    @staticmethod
-    def enough(samples):
-        return len({s.name for s in samples}) >= LEAST_KERNELS and len({s.family for s in samples}) >= LEAST_FAMILIES
-
-    def best_split(self, samples, costs, total, depth):
-        least, best = float(total.min()) - WORTH - 0.003 * len(samples), None
-        for feature in samples[0].features:
-            if feature in OF_PRODUCTS:
-                continue
-            values = numpy.array([s.features[feature] for s in samples])
-            order = values.argsort(kind="stable")
-            sums = costs[order].cumsum(axis=0)
-            ordered = values[order]
-            for at in numpy.flatnonzero(ordered[1:] != ordered[:-1]):
-                if at + 1 < LEAST_KERNELS or len(samples) - at - 1 < LEAST_KERNELS:
-                    continue
-                cost = float(sums[at].min() + (total - sums[at]).min())
-                if cost < least:
-                    threshold = threshold_between(int(ordered[at]), int(ordered[at + 1]))
-                    low = [s for s in samples if s.features[feature] < threshold]
-                    high = [s for s in samples if s.features[feature] >= threshold]
-                    if self.enough(low) and self.enough(high):
-                        least, best = cost, (feature, threshold)
+    def best_split(self, data, rows, total, depth):
+        least, best = total[self.correction] - WORTH - WORTH_EACH * len(rows), None
+        for feature in range(len(data.names)):
+            order = rows[data.features[rows, feature].argsort(kind="stable")]
+            values, sums = data.features[order, feature], data.costs[order].cumsum(axis=0)
+            for at in numpy.flatnonzero(values[1:] != values[:-1]):
+                cost = sums[at].min() + (total - sums[at]).min()
+                if cost < least and all(enough(data, part) for part in (order[: at + 1], order[at + 1 :])):
+                    least, best = cost, (feature, (values[at] + values[at + 1]) / 2, order[: at + 1], order[at + 1 :])
         if best is None:
             return None
-        feature, threshold = best
-        inside = numpy.array([s.features[feature] < threshold for s in samples])
-        low = Tree([s for s, i in zip(samples, inside) if i], costs[inside], depth - 1)
-        high = Tree([s for s, i in zip(samples, inside) if not i], costs[~inside], depth - 1)
-        return feature, threshold, low, high
+        feature, threshold, low, high = best
+        return feature, threshold, Tree(data, low, depth - 1), Tree(data, high, depth - 1)
 
     def leaf(self, features):
         if self.split is None:
@@ -168,88 +109,45 @@ class Tree:
         feature, threshold, low, high = self.split
         return (low if features[feature] < threshold else high).leaf(features)
 
-    def rows(self):
-        """The nodes, each after the ones above it: a split names its second child, the first one follows it."""
+    def text(self, names, indent=""):
         if self.split is None:
-            a = ACTIONS[self.action]
-            return [f"TESSERA_RULE({a.measure}, {a.a_warp}, {a.registers}, {self.count}, {math.exp(self.cost):.3f})"]
+            return [f"{indent}{name_of(self.correction)}  ({self.count} kernels and shapes, {math.exp(self.cost):.3f})"]
         feature, threshold, low, high = self.split
-        first, second = low.rows(), high.rows()
-        return [f"TESSERA_SPLIT({feature}, {threshold}, {len(first) + 1})"] + first + second
-
-    def text(self, indent=0):
-        pad = "  " * indent
-        if self.split is None:
-            return [f"{pad}{ACTIONS[self.action].text()}  ({self.count} kernels, {math.exp(self.cost):.3f})"]
-        feature, threshold, low, high = self.split
-        return (
-            [f"{pad}{feature} below {threshold}:"] + low.text(indent + 1)
-            + [f"{pad}{feature} from {threshold} on:"] + high.text(indent + 1)
-        )  # fmt: skip
+        below, above = low.text(names, indent + "  "), high.text(names, indent + "  ")
+        return [f"{indent}{names[feature]} below {threshold:g}:"] + below + [f"{indent}otherwise:"] + above
 
 
-def threshold_between(low, high):
-    """The roundest number above `low` and at most `high`: thresholds between measured kernels are not known better."""
-    for digits in range(40):
-        step = 1 << (40 - digits)
-        candidate = (low // step + 1) * step
-        if low < candidate <= high:
-            return candidate
-    return high
-
-
-def learnt(samples):
-    return Tree(samples, numpy.array([s.costs() for s in samples]), DEEPEST)
-
-
-# -- what rules cost ---------------------------------------------------------------------------------------------------
+def enough(data, rows):
+    return len(set(data.kernels[rows])) >= LEAST_KERNELS and len(set(data.families[rows])) >= LEAST_FAMILIES
 
 
 def print_costs(title, costs):
-    ratios = sorted(math.exp(c) for c in costs)
-    share = sum(r <= 1.1 for r in ratios) / len(ratios)
-    mean = math.exp(sum(costs) / len(costs))
-    print(f"{title}: {mean:.3f} of the best on average, within 1.1 for {100 * share:.0f} %, worst {ratios[-1]:.2f}")
+    ratios = numpy.exp(costs)
+    shares = ", ".join(f"within {limit} {100 * (ratios <= limit).mean():.0f} %" for limit in (1.03, 1.1, 1.5))
+    print(f"{title}: {math.exp(costs.mean()):.3f} of the best, {shares}, worst {ratios.max():.2f}")
 
 
-def rule_cost(tree, sample):
-    return sample.cost_of(*ACTIONS[tree.leaf(sample.features).action].choice(sample.features))
-
-
-def validate(samples):
-    of_family = collections.defaultdict(list)
-    for s in samples:
-        of_family[s.family].append(s)
-    held_out = []
-    for family, own in sorted(of_family.items()):
-        tree = learnt([s for s in samples if s.family != family])
-        costs = [rule_cost(tree, s) for s in own]
-        held_out += list(zip(costs, own))
-        print_costs(f"{family} ({len(own)})", costs)
-    print_costs("all, each family left out", [c for c, _ in held_out])
-    print_costs("what the compiler chose", [s.default_cost() for s in samples])
-    for cost, s in sorted(held_out, key=lambda pair: -pair[0])[:20]:
-        print(f"  {s.name}.{s.shape}: {math.exp(cost):.2f} (the compiler's: {math.exp(s.default_cost()):.2f})")
+def costs_of(data, tree, rows):
+    return numpy.array([data.costs[row, tree.leaf(data.features[row]).correction] for row in rows])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", nargs="+")
-    parser.add_argument("--write", default="")
-    parser.add_argument("--validate", action="store_true")
-    parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--depth", type=int, default=3)
     options = parser.parse_args()
-    samples = read(options.corpus)
-    print(f"{len(samples)} kernels and shapes of {len({s.family for s in samples})} families")
-    if options.compare:
-        print_costs("what the compiler chose", [s.default_cost() for s in samples])
-    if options.validate:
-        validate(samples)
-    if options.write:
-        tree = learnt(samples)
-        print_costs("the rules, on what they were learnt from", [rule_cost(tree, s) for s in samples])
-        print("\n".join(tree.text()))
-        pathlib.Path(options.write).write_text("\n".join(tree.rows()) + "\n", encoding="utf-8")
+    data = Data(options.corpus)
+    rows = numpy.arange(len(data.samples))
+    print(f"{len(rows)} kernels and shapes of {len(set(data.families))} families")
+    print_costs("as chosen", data.costs[:, 0])
+    tree = Tree(data, rows, options.depth)
+    print("\n".join(tree.text(data.names)))
+    print_costs("corrected, on what it was learnt from", costs_of(data, tree, rows))
+    left_out = data.costs[:, 0].copy()
+    for family in sorted(set(data.families)):
+        own = numpy.flatnonzero(data.families == family)
+        left_out[own] = costs_of(data, Tree(data, numpy.flatnonzero(data.families != family), options.depth), own)
+    print_costs("corrected, each family left out", left_out)
     return 0
 
 

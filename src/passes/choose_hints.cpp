@@ -90,6 +90,8 @@ constexpr int kMaxVectors = 8;
 // issue instructions while others wait for their results. What spills then gets a form without the limit.
 constexpr int kRegistersOfMany = 72;
 constexpr int kElementsAWarpReduced = 1024;
+// Where a loop ends when no element of a tile goes on (bench/notes/learnt_hints.md).
+constexpr int kElementsAWarpIterating = 256;
 // Of a tile of several rows of which nothing is kept: one warp, which needs no barrier, reduces so many.
 constexpr int kElementsOfOneWarpReduced = 2048;
 // Of rows in two tiles (split_tiles), where one reduction depends on another: one warp, which needs no barrier, holds
@@ -122,6 +124,17 @@ std::int64_t warps_of_parts(std::int64_t row, std::int64_t elements, bool chaine
   return up ? 2 * below : below;
 }
 
+/// A loop that ends when no element of a tile goes on: `tile_while (any(...))`.
+bool iterates_until_none_is_left(const ir::Function& f) {
+  bool found = false;
+  ir::walk(f.body(), [&](const Operation& op) {
+    if (op.op() != Op::Reduce || op.result(0).type().num_elements() > 1) return;
+    const Operation* around = op.parent_op();
+    found |= around != nullptr && around->op() == Op::Loop && op.operand(0).type().num_elements() > kThreadsAWarp;
+  });
+  return found;
+}
+
 /// A tile of several rows that is reduced and not needed afterwards, and that one warp takes.
 bool keeps_nothing_of_rows(const analysis::KernelFacts& facts) {
   return facts.longest_row < facts.largest_tile && facts.kept_for_later == 0 &&
@@ -151,6 +164,12 @@ Choices choose_for_rows(const ir::Function& f, const analysis::KernelFacts& fact
   if (facts.moved_bytes > 0) warps = facts.moved_bytes / (vectors * kBytesAWarp);
   c.warps = std::clamp(power_of_two_below(warps), 1, kMaxRowWarps);
   if (elements == kElementsAWarpReduced && keeps_nothing_of_rows(facts)) c.warps = 1;
+  // Each iteration waits for the one before, so more threads with fewer elements each help more than any of them that
+  // has many.
+  if (iterates_until_none_is_left(f)) {
+    const std::int64_t waiting = std::max(facts.largest_tile, facts.largest_computed) / kElementsAWarpIterating;
+    c.warps = std::max(c.warps, std::min(power_of_two_below(waiting), kMaxRowWarps));
+  }
   // What a kernel computes for each pair of elements of two rows is larger than what it loads.
   const std::int64_t fewest =
       std::max(facts.largest_tile, facts.largest_computed) / (kThreadsAWarp * kMaxElementsAThread);

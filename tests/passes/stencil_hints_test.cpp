@@ -13,6 +13,17 @@ void five_points(Mut<f32, 32, 64> y, In<f32, dyn, dyn> x) {
   for (int d : {-1, 1}) s += x.load_at(shape<32, 64>, i + d, j) + x.load_at(shape<32, 64>, i, j + d);
   y.store(s);
 }
+/// A loop that ends when no element goes on, and one that ends for all at once.
+void halved(Mut<f32, 1024> y, In<f32, dyn> x) {
+  auto t = x.load_like(y);
+  tile_while(any(t > 1.0f)) { t = where(t > 1.0f, t * 0.5f, t); }
+  y.store(t);
+}
+void halved_equally(Mut<f32, 1024> y, In<f32, dyn> x) {
+  auto t = x.load_like(y);
+  for ([[maybe_unused]] auto i : range(x.dim(0))) t = where(any(t > 1.0f), t * 0.5f, t);
+  y.store(t);
+}
 void rows_around(Mut<f32, 32, 64> y, In<f32, dyn, dyn> x) {
   auto [i, j] = y.origin();
   auto s = x.load_like(y);
@@ -23,6 +34,12 @@ void one_row_beside(Mut<f32, 32, 64> y, In<f32, dyn, dyn> x) {
   auto [i, j] = y.origin();
   y.store(x.load_like(y) + x.load_at(shape<32, 64>, i + 1, j));
 }
+TEST(IterationHints, ALoopThatEndsByATileHasMoreWarps) {
+  const std::vector<std::vector<std::int64_t>> dims{{65536}, {65536}};
+  EXPECT_EQ(passed<&halved>(dims, {}).choices.warps, 4) << "256 elements each";
+  EXPECT_LT(passed<&halved_equally>(dims, {}).choices.warps, 4);
+}
+
 TEST(StencilHints, AreThoseOfKernelsThatComputeMuch) {
   const std::vector<std::vector<std::int64_t>> dims{{1024, 1024}, {1024, 1024}};
   const auto chosen = [&](auto kernel, bool limit) {

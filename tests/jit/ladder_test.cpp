@@ -111,7 +111,7 @@ TEST(BestForm, FewWarpsOfAnSmAreMadeMore) {
   EXPECT_TRUE(has_few_warps(open, of(256, 128))) << "two";
   EXPECT_FALSE(has_few_warps(open, of(256, 64))) << "four";
   EXPECT_FALSE(has_few_warps(open, of(64, 255))) << "a block of two warps";
-  EXPECT_FALSE(has_few_warps({false, 1, 90}, of(256, 168))) << "one block was asked for";
+  EXPECT_FALSE(has_few_warps({false, 1, 90}, of(256, 168))) << "one block was requested";
   EXPECT_FALSE(has_few_warps({true, 0, 90}, of(256, 168))) << "its registers are limited";
   EXPECT_TRUE(has_few_warps(open, of(128, 64, 120))) << "shared memory of conversions";
   CodeNotes copies = of(128, 64, 120);

@@ -28,6 +28,20 @@ void plain(Mut<f32, 8> y, In<f32, dyn> x, In<u8, dyn, dyn> w) {
   y.store(acc);
 }
 
+/// The axes that are joined are those of what was loaded.
+void of_groups(Mut<f32, 8> y, In<f32, dyn> x, In<u8, dyn, dyn> w) {
+  auto X = x.tiles(shape<32>);
+  auto W = w.tiles(shape<8, 32>);
+  auto [j] = y.index();
+  auto acc = zeros<f32, 8>();
+  for (auto k : range(X.count(0))) {
+    auto groups = reshape(sum(reshape(cast<f32>(W.load(j, k)), shape<8, 16, 2>), axis<2>), shape<8, 16>);
+    auto row = reshape(sum(reshape(X.load(k), shape<1, 16, 2>), axis<2>), shape<1, 16>);
+    acc += reshape(sum(groups * row, axis<1>), shape<8>);
+  }
+  y.store(acc);
+}
+
 float whole_number(std::int64_t i) { return static_cast<float>(i * 37 % 61 - 30); }
 std::uint8_t byte_of(std::int64_t i) { return static_cast<std::uint8_t>(i * 57 % 256); }
 
@@ -66,6 +80,11 @@ TEST(NarrowSmallLoads, ATileOfFewerElementsThanThreads) {
 }
 TEST(NarrowSmallLoads, NotWhereEachThreadHasAnElement) {
   const Loads found = loads_of(with_warps<&interleaved>(1, 32));
+  EXPECT_TRUE(found.single.empty());
+  EXPECT_FALSE(found.aligned.empty());
+}
+TEST(NarrowSmallLoads, NotWhereWhatIsReshapedIsInTheOrderOfMemory) {
+  const Loads found = loads_of(with_warps<&of_groups>(4, 64));
   EXPECT_TRUE(found.single.empty());
   EXPECT_FALSE(found.aligned.empty());
 }

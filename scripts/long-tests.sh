@@ -74,7 +74,7 @@ build_parts() {
   if wanted aarch64; then need_to_cross_compile; fi
   if wanted inputs || wanted models || wanted server || wanted sanitizers || wanted races; then need_to_fuzz "$clang"; fi
   install_missing
-  build_in dev dev "programs flight products scans pairs kernels" $(wanted kernels && echo -DTESSERA_BUILD_GENERALITY=ON)
+  build_in dev dev "programs flight products scans pairs kernels" $(wanted kernels && echo -DTESSERA_BUILD_GENERALITY=ON -DTESSERA_GPU_TESTS_SHARE=1)
   build_in clang clang "inputs models server" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
   build_in tsan tsan "server races" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
   build_in aarch64 aarch64 "aarch64"

@@ -63,7 +63,7 @@ build_in() {
   ninja -C "build/$folder" -j "$jobs" "${needed[@]}" || die "the build failed"
 }
 build_parts() {
-  local clang
+  local clang of_kernels=()
   clang=$(clang_version)
   need_to_build
   need libgtest-dev gtest/gtest.h
@@ -74,7 +74,8 @@ build_parts() {
   if wanted aarch64; then need_to_cross_compile; fi
   if wanted inputs || wanted models || wanted server || wanted sanitizers || wanted races; then need_to_fuzz "$clang"; fi
   install_missing
-  build_in dev dev "programs flight products scans pairs kernels" $(wanted kernels && echo -DTESSERA_BUILD_GENERALITY=ON)
+  if wanted kernels; then of_kernels=(-DTESSERA_BUILD_GENERALITY=ON -DTESSERA_GPU_TESTS_SHARE=1); fi
+  build_in dev dev "programs flight products scans pairs kernels" "${of_kernels[@]}"
   build_in clang clang "inputs models server" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
   build_in tsan tsan "server races" "-DCMAKE_CXX_COMPILER=clang++-$clang" -DTESSERA_BUILD_GPU_TESTS=OFF
   build_in aarch64 aarch64 "aarch64"

@@ -58,7 +58,10 @@ if wanted lint; then
   need "clang-tidy-$clang" "clang-tidy-$clang"
   need "clang-tools-$clang" "clang-query-$clang"
 fi
-if [ $full = yes ]; then need clang-format-16 clang-format-16; fi
+if [ $full = yes ]; then
+  need clang-format-16 clang-format-16
+  export TESSERA_FORMATTING_SHARE=4  # a fourth of the files, another one every day; `ctest -L structure` alone looks at all
+fi
 if [ $full = yes ] || [ $torch = yes ] || wanted docs; then need python3-venv py:ensurepip; fi
 if [ $full = yes ]; then need openssl openssl; fi
 if [ $full = yes ]; then need libopenmpi-dev mpicxx && need openmpi-bin mpirun; fi
@@ -203,7 +206,7 @@ do_docs() {
   fi
 }
 
-lint() { scripts/lint.sh --clang "$clang" --jobs "$jobs" --share 4; }
+lint() { scripts/lint.sh --clang "$clang" --jobs "$jobs" --share 6; }
 do_lint() {
   wanted lint || return 0
   begin
@@ -307,8 +310,11 @@ if [ $torch = yes ]; then
   get_torch
 fi
 
-# The kernels of the benchmarks, 500 of them, are compiled and tested by the long tests (part kernels).
-set_step dev "g++" "" "" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} ${TESSERA_TORCH_PYTHON:+"-DTESSERA_TORCH_PYTHON=$TESSERA_TORCH_PYTHON"} -DTESSERA_BUILD_GENERALITY=OFF
+# The kernels of the benchmarks, 500 of them, are compiled and tested by the long tests (part kernels). The GPU tests are
+# skipped here, and have to compile: a third of the programs each day.
+gpu_share=1
+[ $full = no ] || gpu_share=3
+set_step dev "g++" "" "" "-DTESSERA_GPU_TESTS_SHARE=$gpu_share" ${TESSERA_PYTHON:+"-DTESSERA_PYTHON=$TESSERA_PYTHON"} ${TESSERA_TORCH_PYTHON:+"-DTESSERA_TORCH_PYTHON=$TESSERA_TORCH_PYTHON"} -DTESSERA_BUILD_GENERALITY=OFF
 # One build for both: clang's diagnostics do not depend on the sanitizers, and the fuzzers and clang-tidy use it too.
 # Not here: model checks that take long with the sanitizers (part models of the long tests; other exhaustive searches run), pages of commands, what
 # the assembler makes of kernels, and whole models whose numbers are compared. The command, the examples, the programs of the

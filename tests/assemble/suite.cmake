@@ -38,8 +38,9 @@ if(tessera_assembled_files)
   set_tests_properties(assemble.every_kernel PROPERTIES LABELS "assemble+tileiras" SKIP_RETURN_CODE 77 TIMEOUT 1500)
 endif()
 
-# The kernels of the GPU tests, as a GPU of that generation would be given them: a share of the tests every day, all of
-# them in scripts/long-tests.sh.
+# The kernels of the GPU tests, as a GPU of that generation would be given them: a twentieth of the tests every day, all of
+# them in scripts/long-tests.sh. Where a third of the programs is built, a seventh of their tests: each has its turn within
+# 21 days.
 set(tessera_gpu_programs)
 if(TESSERA_BUILD_GPU_TESTS)
   get_property(tessera_gpu_programs DIRECTORY ${PROJECT_SOURCE_DIR}/tests/gpu PROPERTY BUILDSYSTEM_TARGETS)
@@ -51,8 +52,12 @@ if(tessera_gpu_programs)
   list(JOIN tessera_gpu_files "\n" tessera_gpu_lines)
   add_custom_target(assembled_gpu_programs DEPENDS ${tessera_gpu_programs} null_driver)
   file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/assembled_gpu_programs.txt CONTENT "${tessera_gpu_lines}\n")
+  set(share 20)
+  if(TESSERA_GPU_TESTS_SHARE EQUAL 3)
+    set(share 7)
+  endif()
   add_test(NAME assemble.gpu_programs
-           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/gpu_programs.py --share 20 --seconds 60
+           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/gpu_programs.py --share ${share} --seconds 60
                    --programs ${PROJECT_BINARY_DIR}/assembled_gpu_programs.txt --null-driver $<TARGET_FILE:null_driver>)
   set_tests_properties(assemble.gpu_programs PROPERTIES LABELS "assemble+tileiras" SKIP_RETURN_CODE 77 TIMEOUT 1500)
 endif()

@@ -7,6 +7,7 @@
 //   test_generate --count 5000 --jobs 16 --device  // on the default device (TESSERA_DEVICE) beside the reference
 //   test_generate --count 1000 --judge          // asks the checker about the claims of the analysis, runs nothing
 //   test_generate --rounds 600 --judge          // the same; a sixteenth of them in slow builds (tests/base/rounds.hpp)
+//   test_generate --seed 1 --days 3 --count 30  // a third of the 30 programs, another one each day
 //   test_generate --seed 17 --print             // program 17 as text and as C++
 //   test_generate --pairs --count 400           // pairs of operations on larger tiles (random_pair())
 //
@@ -223,13 +224,23 @@ class Crew {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// A billion seeds per day.
-std::uint64_t first_of_today() {
+std::uint64_t today() {
   const auto days = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()).time_since_epoch();
-  return static_cast<std::uint64_t>(days.count()) * 1000000000;
+  return static_cast<std::uint64_t>(days.count());
+}
+
+/// A billion seeds per day.
+std::uint64_t first_of_today() { return today() * 1000000000; }
+
+/// Of `count` seeds from `seed` on those of today, as many on each day: after `days` days all have had their turn.
+void take_share_of_today(std::uint64_t days, Arguments& a) {
+  const std::uint64_t share = (a.count + days - 1) / days, first = today() % days * share;
+  a.seed += first;
+  a.count = std::min(share, a.count - std::min(a.count, first));
 }
 
 bool parse(int argc, char** argv, Arguments& a) {
+  std::uint64_t days = 1;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const char* const value = i + 1 < argc ? argv[i + 1] : nullptr;
@@ -253,6 +264,8 @@ bool parse(int argc, char** argv, Arguments& a) {
         a.seed = text == "today" ? first_of_today() : std::strtoull(value, nullptr, 10);
       } else if (word == "--count") {
         a.count = std::strtoull(value, nullptr, 10);
+      } else if (word == "--days") {
+        days = std::max<std::uint64_t>(1, std::strtoull(value, nullptr, 10));
       } else if (word == "--rounds") {
         a.count = test::rounds(std::strtoull(value, nullptr, 10));
       } else if (word == "--minutes") {
@@ -268,6 +281,7 @@ bool parse(int argc, char** argv, Arguments& a) {
       }
     }
   }
+  if (days > 1) take_share_of_today(days, a);
   return true;
 }
 
@@ -299,11 +313,11 @@ int run_files(const Arguments& a) {
 int main(int argc, char** argv) {
   Arguments a;
   if (!parse(argc, argv, a)) {
-    std::fprintf(
-        stderr,
-        "test_generate [--seed N] [--count N | --rounds N] [--minutes M] [--jobs N] [--failures N] [--no-reduce] "
-        "[--device] [--judge] [--pairs] "
-        "[--print] [--files PATH]\n");
+    std::fprintf(stderr,
+                 "test_generate [--seed N] [--count N | --rounds N] [--days N] [--minutes M] [--jobs N] [--failures N] "
+                 "[--no-reduce] "
+                 "[--device] [--judge] [--pairs] "
+                 "[--print] [--files PATH]\n");
     return 2;
   }
   if (a.print) {

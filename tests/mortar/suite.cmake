@@ -72,10 +72,10 @@ if(TARGET mortar_server)
   # decoding_test.cpp counts calls of Tokenizer::bytes.
   target_link_options(test_mortar_server PRIVATE LINKER:--wrap=_ZNK6mortar9Tokenizer5bytesEi)
   # The program with the packages of OpenAI and Anthropic, and requests made of its description: skipped where Python has them not.
-  # The others need Python alone: faults around it, kill -9, and half a minute of 200 clients that come and go.
-  set(words_of_storm --seconds 30)
+  # The others need Python alone: faults around it, kill -9, and a quarter of a minute of 200 clients that come and go.
+  set(words_of_storm --seconds 15)
   if(TESSERA_SANITIZE)
-    set(words_of_storm --sanitized --seconds 30 --pause 30)
+    set(words_of_storm --sanitized --seconds 15 --pause 15)
   endif()
   foreach(part IN ITEMS test life_test fuzz faults_test restart_test storm)
     if(mortar_python)

@@ -83,7 +83,7 @@ class Words:
         self.needed = [needed(expression) for expression, _, _ in rows]
         self.places = {place: self.chosen(lambda places, place=place: place in places) for place in PLACES}
         self.everywhere = self.chosen(lambda places: {"docs", "code"} <= places)  # in Markdown also in its code
-        self.joined, self.known = {}, {}
+        self.compiled, self.known = {}, {}
 
     def chosen(self, wanted):
         return [k for k, (_, _, places) in enumerate(self.rows) if wanted(places)]
@@ -91,13 +91,12 @@ class Words:
     def found(self, text, chosen):
         """(place, what was found, what to write) by those of the chosen rows that may be in the text."""
         lower = text.lower()
-        rows = tuple(k for k in chosen if any(letters in lower for letters in self.needed[k]))
-        if not rows:
-            return
-        if rows not in self.joined:
-            self.joined[rows] = re.compile("|".join(f"(?P<r{k}>{spaces_match_breaks(self.rows[k][0])})" for k in rows), re.I)
-        for match in self.joined[rows].finditer(text):
-            yield match.start(), match.group(), self.rows[int(match.lastgroup[1:])][1]
+        rows = [k for k in chosen if any(letters in lower for letters in self.needed[k])]
+        for k in rows:
+            if k not in self.compiled:
+                self.compiled[k] = re.compile(spaces_match_breaks(self.rows[k][0]), re.I)
+            for match in self.compiled[k].finditer(text):
+                yield match.start(), match.group(), self.rows[k][1]
 
     def of_identifier(self, name):
         """What is retired in an identifier; its words with spaces between are searched too."""

@@ -22,30 +22,38 @@ struct PhaseAxis {
 struct PhaseWalk {
   std::array<PhaseAxis, 3> axes;
   std::array<convolutions::Taps<Scalar<i32>>, 3> taps;
-  Scalar<i32> positions, begin, last;
-  /// `first`: the unit of a phase that has none before it; `plane`: units of a plane. The view has `units`.
+  Scalar<i32> positions, begin, units, filter;
+  /// `first`: the unit of a phase that has none before it; `plane`: units of a plane. There are so many `units` in the
+  /// view, and positions in the `filter`.
   PhaseWalk(std::array<PhaseAxis, 3> of, const Scalar<i32>& plane_phase, const Scalar<i32>& row_phase,
             const Scalar<i32>& column_phase, const Scalar<i32>& first, const Scalar<i32>& plane,
-            const Scalar<i32>& units)
+            const Scalar<i32>& of_view, const Scalar<i32>& of_filter)
       : axes(of),
         taps{of[0].taps(plane_phase), of[1].taps(row_phase), of[2].taps(column_phase)},
         positions(taps[0].count * taps[1].count * taps[2].count),
         begin(first + taps[0].ahead * plane + taps[1].ahead * of[1].apart + taps[2].ahead * of[2].apart),
-        last(units - 1) {}
+        units(of_view),
+        filter(of_filter) {}
 
-  std::array<Scalar<i32>, 3> tap(const Scalar<i32>& f) const {
-    auto in_plane = f % (taps[1].count * taps[2].count);
-    return {f / (taps[1].count * taps[2].count), in_plane / taps[2].count, in_plane % taps[2].count};
-  }
-  /// It is a unit of the view anyway; that it is one at most is what the compiler can see.
   Scalar<i32> unit(const Scalar<i32>& f) const {
     const auto at = tap(f);
-    return min(max(begin - at[0] * axes[0].apart - at[1] * axes[1].apart - at[2] * axes[2].apart, 0), last);
+    return inside(begin - at[0] * axes[0].apart - at[1] * axes[1].apart - at[2] * axes[2].apart, units);
   }
   Scalar<i32> weights(const Scalar<i32>& f) const {
     const auto at = tap(f);
     const auto k = [&](std::size_t a) { return taps[a].first + at[a] * axes[a].step; };
-    return (k(0) * axes[1].extent + k(1)) * axes[2].extent + k(2);
+    return inside((k(0) * axes[1].extent + k(1)) * axes[2].extent + k(2), filter);
+  }
+
+ private:
+  std::array<Scalar<i32>, 3> tap(const Scalar<i32>& f) const {
+    auto in_plane = f % (taps[1].count * taps[2].count);
+    return {f / (taps[1].count * taps[2].count), in_plane / taps[2].count, in_plane % taps[2].count};
+  }
+  /// The index as it is: the host has chosen the numbers so. But no launch can prove it, and a guard in the loop would
+  /// keep loads out of flight.
+  static Scalar<i32> inside(const Scalar<i32>& index, const Scalar<i32>& count) {
+    return min(max(index, 0), count - 1);
   }
 };
 
@@ -62,7 +70,7 @@ void transposed_phases(Mut<U, BI, 1, B1, 1, B2, 1, BN> y, In<T, dyn, dyn, dyn, d
   const PhaseWalk walk({PhaseAxis{place_0, extent_0, step_0, apart_0},
                         {place_1, extent_1, step_1, apart_1},
                         {place_2, extent_2, step_2, apart_2}},
-                       i * advance, row_phase, column_phase, start + image * images_apart, plane, x.dim(1));
+                       i * advance, row_phase, column_phase, start + image * images_apart, plane, x.dim(1), w.dim(2));
   auto sums = sums_of_windows<M, BK, BI * B1 * B2, BN>(x, shape<BI, 1, B1, B2, BK>, w, walk,
                                                        BI == 1 ? Scalar<i32>(0) : image, j, k, 0, column);
   y.store(narrow<U>(E{}(reshape(sums, shape<BI, 1, B1, 1, B2, 1, BN>), y, operands...)));
@@ -79,7 +87,8 @@ void transposed_phases_groups(Mut<U, BI, 1, B1, 1, B2, 1, 1, BN> y, In<T, dyn, d
   const PhaseWalk walk({PhaseAxis{place_0, extent_0, step_0, apart_0},
                         {place_1, extent_1, step_1, apart_1},
                         {place_2, extent_2, step_2, apart_2}},
-                       i * advance, row_phase, column_phase, start + image * images_apart + group, plane, x.dim(1));
+                       i * advance, row_phase, column_phase, start + image * images_apart + group, plane, x.dim(1),
+                       w.dim(2));
   auto sums = sums_of_windows<M, BK, BI * B1 * B2, BN>(x, shape<BI, 1, B1, B2, BK>, w, walk,
                                                        BI == 1 ? Scalar<i32>(0) : image, j, k, group, column);
   y.store(narrow<U>(E{}(reshape(sums, shape<BI, 1, B1, 1, B2, 1, 1, BN>), y, operands...)));
@@ -96,7 +105,7 @@ void transposed_phases_by_channel(Mut<U, 1, 1, B1, 1, B2, 1, BC> y, In<T, dyn, d
   const PhaseWalk walk({PhaseAxis{place_0, extent_0, step_0, apart_0},
                         {place_1, extent_1, step_1, apart_1},
                         {place_2, extent_2, step_2, apart_2}},
-                       i * advance, row_phase, column_phase, start + image * images_apart, plane, x.dim(1));
+                       i * advance, row_phase, column_phase, start + image * images_apart, plane, x.dim(1), w.dim(0));
   auto sums = sums_by_channel<B1, B2, BC>(x, w, walk, 0, j, k, column);
   y.store(narrow<U>(E{}(reshape(sums, shape<1, 1, B1, 1, B2, 1, BC>), y, operands...)));
 }

@@ -109,22 +109,40 @@ PerAxis<S> per_axis(const std::array<std::int64_t, S>& each) {
   p.of = each;
   return p;
 }
-template <class T, class M, int S, class Epilogue>
-auto run_problem(const Problem<S>& p, const Tensor<T, S + 2>& x, const Tensor<T, S + 2>& w, const Epilogue& epilogue) {
-  const auto stride = per_axis<S>(p.stride), padding = per_axis<S>(p.padding), dilation = per_axis<S>(p.dilation);
-  if (p.transposed)
-    return convolution_transposed<T, M>(x, w, {stride, padding, per_axis<S>(p.more), dilation, p.groups}, epilogue)
-        .sync();
-  return convolution<T, M>(x, w, {stride, padding, dilation, p.groups}, epilogue).sync();
+template <class T, class M, int S, class Epilogue = Fused<epilogues::Plain>>
+auto run_convolution(const Problem<S>& p, const Tensor<T, S + 2>& x, const Tensor<T, S + 2>& w,
+                     const Epilogue& epilogue = {}) {
+  return convolution<T, M>(x, w, {per_axis<S>(p.stride), per_axis<S>(p.padding), per_axis<S>(p.dilation), p.groups},
+                           epilogue)
+      .sync();
 }
-template <class T, class M = T, int S>
-void check_convolution(const Problem<S>& p, double growth = 4) {
+template <class T, class M, int S, class Epilogue = Fused<epilogues::Plain>>
+auto run_transposed(const Problem<S>& p, const Tensor<T, S + 2>& x, const Tensor<T, S + 2>& w,
+                    const Epilogue& epilogue = {}) {
+  return convolution_transposed<T, M>(
+             x, w,
+             {per_axis<S>(p.stride), per_axis<S>(p.padding), per_axis<S>(p.more), per_axis<S>(p.dilation), p.groups},
+             epilogue)
+      .sync();
+}
+/// run(p, x, w) has the result of the definition.
+template <class T, class M, int S, class F>
+void check_problem(const Problem<S>& p, F run) {
   SCOPED_TRACE(p.text());
   const auto x = random_tensor<T>(p.x_dims(), 1), w = random_tensor<T>(p.w_dims(), 2);
-  const auto y = run_problem<T, M>(p, x, w, Fused<epilogues::Plain>{});
+  const auto y = run(p, x, w);
   ASSERT_EQ(y.dims(), p.y_dims());
-  const double allowed = std::is_same_v<M, tf32> ? 1e-3 : tolerance<T>(growth);
+  const double allowed = std::is_same_v<M, tf32> ? 1e-3 : tolerance<T>(4);
   EXPECT_LE(relative_error(doubles(y), p.reference(doubles(x), doubles(w))), allowed);
+}
+template <class T, class M = T, int S>
+void check_convolution(const Problem<S>& p) {
+  check_problem<T, M>(p, [](const auto&... a) { return run_convolution<T, M>(a...); });
+}
+template <class T, class M = T, int S>
+void check_transposed(Problem<S> p) {
+  p.transposed = true;
+  check_problem<T, M>(p, [](const auto&... a) { return run_transposed<T, M>(a...); });
 }
 
 }  // namespace tessera::kernels

@@ -10,11 +10,10 @@ namespace THIS_FILE {
 
 /// Random problems; `most`: of channels of a group.
 template <int S>
-Problem<S> random_problem(std::mt19937& random, std::int64_t most, bool transposed) {
+Problem<S> random_problem(std::mt19937& random, std::int64_t most) {
   const auto upto = [&](std::int64_t n) { return 1 + static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
   for (;;) {
     Problem<S> p;
-    p.transposed = transposed;
     p.images = random() % 4 ? upto(3) : upto(20);
     p.groups = random() % 3 ? 1 : upto(4);
     p.channels = random() % 5 ? upto(most) : 1;
@@ -25,7 +24,6 @@ Problem<S> random_problem(std::mt19937& random, std::int64_t most, bool transpos
       p.stride[a] = random() % 2 ? 1 : upto(3);
       p.dilation[a] = random() % 3 ? 1 : upto(3);
       p.padding[a] = static_cast<std::int64_t>(random() % 4);
-      if (transposed) p.more[a] = static_cast<std::int64_t>(random()) % std::max(p.stride[a], p.dilation[a]);
     }
     if (p.possible()) return p;
   }
@@ -33,23 +31,17 @@ Problem<S> random_problem(std::mt19937& random, std::int64_t most, bool transpos
 
 TEST(Convolution, OneAxis) {
   std::mt19937 random(11);
-  for (int round = 0; round < 4; ++round) check_convolution<bf16>(random_problem<1>(random, 70, false));
-  for (int round = 0; round < 2; ++round) check_convolution<f32>(random_problem<1>(random, 20, false));
+  for (int round = 0; round < 4; ++round) check_convolution<bf16>(random_problem<1>(random, 70));
+  for (int round = 0; round < 2; ++round) check_convolution<f32>(random_problem<1>(random, 20));
 }
 TEST(Convolution, TwoAxes) {
   std::mt19937 random(12);
-  for (int round = 0; round < 6; ++round) check_convolution<f16>(random_problem<2>(random, 40, false));
-  for (int round = 0; round < 3; ++round) check_convolution<f32, tf32>(random_problem<2>(random, 20, false));
+  for (int round = 0; round < 6; ++round) check_convolution<f16>(random_problem<2>(random, 40));
+  for (int round = 0; round < 3; ++round) check_convolution<f32, tf32>(random_problem<2>(random, 20));
 }
 TEST(Convolution, ThreeAxes) {
   std::mt19937 random(13);
-  for (int round = 0; round < 4; ++round) check_convolution<bf16>(random_problem<3>(random, 12, false));
-}
-TEST(Convolution, Transposed) {
-  std::mt19937 random(14);
-  for (int round = 0; round < 3; ++round) check_convolution<bf16>(random_problem<1>(random, 30, true));
-  for (int round = 0; round < 4; ++round) check_convolution<bf16>(random_problem<2>(random, 20, true));
-  for (int round = 0; round < 2; ++round) check_convolution<bf16>(random_problem<3>(random, 6, true));
+  for (int round = 0; round < 4; ++round) check_convolution<bf16>(random_problem<3>(random, 12));
 }
 /// One output for each channel, with and without steps between windows.
 TEST(Convolution, ByChannel) {
@@ -57,9 +49,6 @@ TEST(Convolution, ByChannel) {
     check_convolution<bf16>(Problem<2>{2, 70, 1, 1, {9, 11}, {3, 5}, {stride, stride}, {1, 2}, {1, 1}, {}});
     check_convolution<f32>(Problem<1>{1, 33, 1, 1, {40}, {4}, {stride}, {3}, {2}, {}});
   }
-  Problem<2> back{2, 16, 1, 1, {5, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}};
-  back.transposed = true;
-  check_convolution<bf16>(back);
 }
 /// Each box of positions: rows, images, planes; and more outputs than a tile has.
 TEST(Convolution, Boxes) {
@@ -123,8 +112,8 @@ TEST(Convolution, Epilogues) {
     want[i] = std::max(want[i] + hb[i % 18], 0.0);
     with_rest[i] += hr[i];
   }
-  EXPECT_LE(relative_error(doubles(run_problem<f32, f32>(p, x, w, bias_then<functions::Relu>(b))), want), 1e-5);
-  EXPECT_LE(relative_error(doubles(run_problem<f32, f32>(p, x, w, residual(r))), with_rest), 1e-5);
+  EXPECT_LE(relative_error(doubles(run_convolution<f32, f32>(p, x, w, bias_then<functions::Relu>(b))), want), 1e-5);
+  EXPECT_LE(relative_error(doubles(run_convolution<f32, f32>(p, x, w, residual(r))), with_rest), 1e-5);
   EXPECT_ERROR(ShapeError, (void)convolution(x, w, {.padding = 1, .groups = 2}, bias(random_tensor<f32>({17}, 3))),
                "argument bias has the extents [17]: axis 0 must be 18");
 }
@@ -153,11 +142,6 @@ TEST(Convolution, ShapesThatDoNotFit) {
   EXPECT_ERROR(ShapeError, (void)convolution(x, w, {.groups = 3}), "its channels must be a multiple of groups");
   EXPECT_ERROR(ShapeError, (void)convolution(x, w, {.groups = 0}), "groups is 0");
   EXPECT_ERROR(ShapeError, (void)convolution(x.permute<0, 2, 1, 3>(), w), "it must be contiguous");
-  const auto t = random_tensor<f32>({8, 3, 3, 4}, 2);
-  EXPECT_EQ(convolution_transposed(x, t, {.stride = 2, .padding = 1, .output_padding = 1}).sync().dims(),
-            Dims(1, 12, 12, 4));
-  EXPECT_ERROR(ShapeError, (void)convolution_transposed(x, t, {.output_padding = 1}), "output_padding must be less");
-  EXPECT_ERROR(ShapeError, (void)convolution_transposed(x, w), "argument w has the extents [4, 3, 3, 8]");
 }
 
 }  // namespace THIS_FILE

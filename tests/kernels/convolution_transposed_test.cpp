@@ -114,50 +114,57 @@ Problem<S> random_strided(std::mt19937& random, std::int64_t most) {
     if (strided && p.possible()) return p;
   }
 }
+/// Without a stride it is a convolution with the filter backwards.
+TEST(ConvolutionTransposed, WithoutStride) {
+  std::mt19937 random(14);
+  for (int round = 0; round < 4; ++round) {
+    Problem<2> p = random_strided<2>(random, 20);
+    p.stride = {1, 1}, p.more = {0, 0}, p.padding = {0, 1};
+    if (p.possible()) check_transposed<bf16>(p);
+  }
+  check_transposed<bf16>(Problem<2>{2, 16, 1, 1, {5, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}});
+}
 TEST(ConvolutionTransposed, OneAxis) {
   std::mt19937 random(21);
-  for (int round = 0; round < 12; ++round) check_convolution<bf16>(random_strided<1>(random, 70));
+  for (int round = 0; round < 12; ++round) check_transposed<bf16>(random_strided<1>(random, 70));
 }
 TEST(ConvolutionTransposed, TwoAxes) {
   std::mt19937 random(22);
-  for (int round = 0; round < 16; ++round) check_convolution<bf16>(random_strided<2>(random, 40));
-  for (int round = 0; round < 6; ++round) check_convolution<f32, tf32>(random_strided<2>(random, 20));
+  for (int round = 0; round < 16; ++round) check_transposed<bf16>(random_strided<2>(random, 40));
+  for (int round = 0; round < 6; ++round) check_transposed<f32, tf32>(random_strided<2>(random, 20));
 }
 TEST(ConvolutionTransposed, ThreeAxes) {
   std::mt19937 random(23);
-  for (int round = 0; round < 10; ++round) check_convolution<bf16>(random_strided<3>(random, 12));
+  for (int round = 0; round < 10; ++round) check_transposed<bf16>(random_strided<3>(random, 12));
 }
 /// Products without tensor cores, with and without groups.
 TEST(ConvolutionTransposed, OfF32) {
   std::mt19937 random(24);
-  for (int round = 0; round < 6; ++round) check_convolution<f32>(random_strided<2>(random, 20));
+  for (int round = 0; round < 6; ++round) check_transposed<f32>(random_strided<2>(random, 20));
 }
 TEST(ConvolutionTransposed, ByChannel) {
   std::mt19937 random(25);
   for (int round = 0; round < 6; ++round) {
     Problem<2> p = random_strided<2>(random, 1);
     p.channels = p.outputs = 1, p.groups = 70;
-    check_convolution<bf16>(p);
+    check_transposed<bf16>(p);
   }
   Problem<3> volume = random_strided<3>(random, 1);
   volume.channels = volume.outputs = 1, volume.groups = 9;
-  check_convolution<bf16>(volume);
+  check_transposed<bf16>(volume);
 }
 /// Several images in a box, more outputs than a tile has, more channels than a step.
 TEST(ConvolutionTransposed, Boxes) {
-  const auto of = [](Problem<2> p) {
-    p.transposed = true;
-    return p;
-  };
-  check_convolution<bf16>(of({17, 1, 8, 20, {7, 7}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0}}));
-  check_convolution<bf16>(of({1, 1, 136, 300, {6, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}));
-  check_convolution<bf16>(of({33, 1, 8, 20, {1, 8}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, {0, 0}}));
+  check_transposed<bf16>(Problem<2>{17, 1, 8, 20, {7, 7}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0}});
+  check_transposed<bf16>(Problem<2>{1, 1, 136, 300, {6, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}});
+  check_transposed<bf16>(Problem<2>{33, 1, 8, 20, {1, 8}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, {0, 0}});
 }
 /// The filter has one position and the stride is 3: most outputs are 0, or what the epilogue makes of it.
 TEST(ConvolutionTransposed, OutputsThatNoPositionReaches) {
   const auto x = full<f32>({1, 2, 2, 8}, 1).sync(), w = full<f32>({8, 1, 1, 4}, 1).sync();
   const auto b = full<f32>({4}, 5).sync();
-  const auto y = doubles(convolution_transposed(x, w, {.stride = 3, .output_padding = 1}, bias(b)).sync());
+  const auto y =
+      doubles(convolution_transposed(x, w, {.stride = 3, .output_padding = 1}, bias_then<functions::Relu>(b)).sync());
   ASSERT_EQ(y.size(), 5u * 5 * 4);
   for (std::size_t i = 0; i < 5; ++i)
     for (std::size_t j = 0; j < 5; ++j)
@@ -177,7 +184,7 @@ TEST(ConvolutionTransposed, WritesEachElement) {
     const Problem<2> p = random_strided<2>(random, 9);
     SCOPED_TRACE(p.text());
     const auto x = random_tensor<f32>(p.x_dims(), 1), w = random_tensor<f32>(p.w_dims(), 2);
-    const auto y = run_problem<f32, f32>(p, x, w, Fused<epilogues::Plain>{});
+    const auto y = run_transposed<f32, f32>(p, x, w);
     EXPECT_NO_THROW((void)read_all(y));
   }
   EXPECT_THROW((void)read_all(tessera::empty<f32>({1, 2, 3, 4}).sync()), DeviceError);
@@ -196,8 +203,8 @@ void check_epilogues(Problem<S> p) {
     want[i] = std::max(want[i] + hb[i % hb.size()], 0.0);
     with_rest[i] += hr[i];
   }
-  EXPECT_LE(relative_error(doubles(run_problem<f32, f32>(p, x, w, bias_then<functions::Relu>(b))), want), 1e-5);
-  EXPECT_LE(relative_error(doubles(run_problem<f32, f32>(p, x, w, residual(r))), with_rest), 1e-5);
+  EXPECT_LE(relative_error(doubles(run_transposed<f32, f32>(p, x, w, bias_then<functions::Relu>(b))), want), 1e-5);
+  EXPECT_LE(relative_error(doubles(run_transposed<f32, f32>(p, x, w, residual(r))), with_rest), 1e-5);
 }
 TEST(ConvolutionTransposed, Epilogues) {
   check_epilogues(Problem<2>{2, 1, 5, 9, {6, 7}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 1}});
@@ -214,9 +221,17 @@ TEST(ConvolutionTransposed, OperandsOfEpilogues) {
   Values want = p.reference(doubles(x), doubles(w));
   for (std::size_t i = 0; i < want.size(); ++i)
     want[i] *= doubles(factors)[i / (want.size() / static_cast<std::size_t>(d[0]))];
-  EXPECT_LE(relative_error(doubles(run_problem<f32, f32>(p, x, w, fuse(times, factors))), want), 1e-5);
+  EXPECT_LE(relative_error(doubles(run_transposed<f32, f32>(p, x, w, fuse(times, factors))), want), 1e-5);
   const auto wrong = fuse(times, random_tensor<f32>({2, 1, 1, 1, 2}, 5));
-  EXPECT_ERROR(ShapeError, (void)(run_problem<f32, f32>(p, x, w, wrong)), "operand of the epilogue");
+  EXPECT_ERROR(ShapeError, (void)(run_transposed<f32, f32>(p, x, w, wrong)), "operand of the epilogue");
+}
+TEST(ConvolutionTransposed, ShapesThatDoNotFit) {
+  const auto x = random_tensor<f32>({1, 6, 6, 8}, 1), w = random_tensor<f32>({4, 3, 3, 8}, 2);
+  const auto t = random_tensor<f32>({8, 3, 3, 4}, 2);
+  EXPECT_EQ(convolution_transposed(x, t, {.stride = 2, .padding = 1, .output_padding = 1}).sync().dims(),
+            Dims(1, 12, 12, 4));
+  EXPECT_ERROR(ShapeError, (void)convolution_transposed(x, t, {.output_padding = 1}), "output_padding must be less");
+  EXPECT_ERROR(ShapeError, (void)convolution_transposed(x, w), "argument w has the extents [4, 3, 3, 8]");
 }
 TEST(ConvolutionTransposed, NoImages) {
   const auto x = random_tensor<bf16>({0, 5, 5, 8}, 1), w = random_tensor<bf16>({8, 3, 3, 4}, 2);

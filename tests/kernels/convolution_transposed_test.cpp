@@ -153,11 +153,13 @@ TEST(ConvolutionTransposed, ByChannel) {
   volume.channels = volume.outputs = 1, volume.groups = 9;
   check_transposed<bf16>(volume);
 }
-/// Several images in a box, more outputs than a tile has, more channels than a step.
+/// Several images in a box, or one of several with several planes; more outputs than a tile has, more channels than a
+/// step.
 TEST(ConvolutionTransposed, Boxes) {
   check_transposed<bf16>(Problem<2>{17, 1, 8, 20, {7, 7}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0}});
   check_transposed<bf16>(Problem<2>{1, 1, 136, 300, {6, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}});
   check_transposed<bf16>(Problem<2>{33, 1, 8, 20, {1, 8}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, {0, 0}});
+  check_transposed<bf16>(Problem<3>{2, 1, 8, 8, {3, 2, 70}, {3, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 0, 1}});
 }
 /// The filter has one position and the stride is 3: most outputs are 0, or what the epilogue makes of it.
 TEST(ConvolutionTransposed, OutputsThatNoPositionReaches) {

@@ -117,11 +117,11 @@ template <bool Groups>
 inline constexpr int kPhaseAxes = Groups ? 8 : 7;
 
 /// The part of a tensor [images, three in space, outputs] that a launch computes or reads, with an axis of phases
-/// behind rows and behind columns; of several groups the outputs are [groups, outputs]. An axis of one element is for
-/// all elements of the output. `l.dims` are those of the output otherwise.
+/// behind rows and behind columns; of several groups the outputs are [groups, outputs]. `l.dims` are those of the
+/// output, or 1 for all elements of an axis.
 template <bool Groups>
 tessera::detail::Layout<kPhaseAxes<Groups>> in_phases(tessera::detail::Layout<5> l, const PhasesOfLaunch& p,
-                                                      std::int64_t outputs) {
+                                                      std::int64_t groups, std::int64_t outputs) {
   tessera::detail::Layout<kPhaseAxes<Groups>> part{std::move(l.storage), l.offset, {}, {}};
   std::size_t at = 0;
   const auto push = [&](std::int64_t extent, std::int64_t stride) {
@@ -136,7 +136,7 @@ tessera::detail::Layout<kPhaseAxes<Groups>> in_phases(tessera::detail::Layout<5>
     if (a > 0) push(one ? 1 : of.width, l.strides[a + 1]);
     if (!one && some) part.offset += of.first * l.strides[a + 1];
   }
-  if (Groups) push(l.dims[4] / outputs, l.strides[4] * outputs);
+  if (Groups) push(groups, l.strides[4] * outputs);
   push(Groups ? outputs : l.dims[4], l.strides[4]);
   return part;
 }
@@ -156,7 +156,7 @@ auto operand_in_phases(const A& a, const Transposed& t, const PhasesOfLaunch& p,
         expect_dim("convolution_transposed", "operand of the epilogue", a, axis, extent, where);
     }
     return Reach::make<View<typename A::element, kPhaseAxes<Groups>>>(
-        in_phases<Groups>(Reach::layout(a), p, t.outputs));
+        in_phases<Groups>(Reach::layout(a), p, t.groups, t.outputs));
   }
 }
 template <bool Groups, class A>
@@ -232,7 +232,7 @@ Op<Tensor<U, 5>> fill_all(Tensor<U, 5> y, const Transposed& t, std::vector<Phase
   const PhasesOfLaunch now = launches.back();
   launches.pop_back();
   Layout<5> whole = std::move(Reach::layout(y));
-  auto part = Reach::make<Tensor<U, kPhaseAxes<Groups>>>(in_phases<Groups>(whole, now, t.outputs));
+  auto part = Reach::make<Tensor<U, kPhaseAxes<Groups>>>(in_phases<Groups>(whole, now, t.groups, t.outputs));
   whole.storage.reset();
   return fill(std::move(part), now)
       .then(

@@ -327,12 +327,15 @@ auto with_frame(std::int64_t groups, const Axes& before, const Frame& f, const V
   return framed(tessera::reshape(x, grouped, where), to, groups, before, where)
       .then([=](Tensor<T, 5> made) { return next(line(made.view())); }, where);
 }
-/// The filter [groups, outputs, positions, channels] with channels up to `channels`.
+/// The filter [groups, outputs, positions, channels] with channels up to `channels`. One whose outputs are neighbours
+/// is read as it is if tensor copies can: of few outputs it is copied, which makes the channels neighbours.
 template <Element T, class F>
 auto with_filter(const View<T, 4>& w, std::int64_t channels, SourceLocation where, F next)
     -> decltype(next(std::declval<View<T, 4>>())) {
-  if (w.dim(3) == channels && (w.stride(3) == 1 || w.stride(1) == 1)) return next(w);
+  const bool whole_vectors = w.dim(1) * static_cast<std::int64_t>(sizeof(T)) % 16 == 0;
+  if (w.dim(3) == channels && (w.stride(3) == 1 || (w.stride(1) == 1 && whole_vectors))) return next(w);
   const auto copy = [=](const View<T, 4>& from) {
+    if (from.dim(3) == channels) return next(from);
     const Dims<5> five({w.dim(0), 1, w.dim(1), w.dim(2), w.dim(3)}, where);
     const Dims<5> to({w.dim(0), 1, w.dim(1), w.dim(2), channels}, where);
     return framed(tessera::reshape(from, five, where), to, 1, Axes{0, 0, 0}, where)
@@ -346,7 +349,6 @@ auto with_filter(const View<T, 4>& w, std::int64_t channels, SourceLocation wher
   if (w.contiguous(where)) return copy(w);
   return clone(w, where).then([=](Tensor<T, 4> made) { return copy(made.view()); }, where);
 }
-
 /// next([filter positions, channels]), of a filter with one output for each channel.
 template <Element T, class F>
 auto with_weights_by_channel(const View<T, 4>& w, SourceLocation where, F next) {

@@ -18,14 +18,14 @@ std::string text_of(const TransposedAxis& a) {
 /// f(axis) for axes of small extents.
 template <class F>
 void each_axis(F f) {
-  for (const std::int64_t stride : {1, 2, 3, 4, 6})
+  for (const std::int64_t stride : {1, 2, 3, 4, 6, 1 << 30})
     for (const std::int64_t dilation : {1, 2, 3, 4})
       for (const std::int64_t filter : {1, 2, 3, 4, 7})
         for (std::int64_t padding = 0; padding < 8; ++padding)
           for (const std::int64_t in : {1, 2, 5})
-            for (std::int64_t more = 0; more < std::max(stride, dilation); ++more) {
+            for (std::int64_t more = 0; more < std::min<std::int64_t>(std::max(stride, dilation), 9); ++more) {
               const std::int64_t out = (in - 1) * stride - 2 * padding + (filter - 1) * dilation + 1 + more;
-              if (out >= 1) f(TransposedAxis{in, out, filter, stride, padding, dilation});
+              if (out >= 1 && out < 1000) f(TransposedAxis{in, out, filter, stride, padding, dilation});
             }
 }
 /// The filter positions of output o and the inputs that they are multiplied by, in the order of the positions.
@@ -171,6 +171,14 @@ TEST(ConvolutionTransposed, OutputsThatNoPositionReaches) {
   for (std::size_t i = 0; i < 5; ++i)
     for (std::size_t j = 0; j < 5; ++j)
       EXPECT_EQ(y[(i * 5 + j) * 4], i % 3 == 0 && j % 3 == 0 ? 13 : 5) << i << ", " << j;
+}
+/// Places of outputs are not numbers of 32 bits here.
+TEST(ConvolutionTransposed, StridesLargerThanTheOutput) {
+  constexpr std::int64_t kLargest = 0x7fffffff;
+  check_transposed<bf16>(Problem<1>{1, 1, 8, 4, {1}, {3}, {kLargest}, {0}, {1}, {2}});
+  check_transposed<bf16>(Problem<1>{1, 1, 8, 4, {3}, {3}, {kLargest}, {kLargest - 1}, {1}, {0}});
+  check_transposed<bf16>(
+      Problem<3>{2, 1, 8, 4, {1, 2, 2}, {3, 2, 2}, {kLargest, 2, 30}, {1, 0, 0}, {1, 1, 1}, {0, 0, 1}});
 }
 void copy_line(Mut<f32, 64> y, In<f32, dyn> x) { y.store(x.load_like(y)); }
 /// In checked mode a DeviceError for an element that was never written.

@@ -44,34 +44,33 @@ struct Phases {
   /// The largest element of the frame of outputs with q = 0.
   std::int64_t reach() const { return extent == 0 ? 0 : begin + (place + width - 1) / step; }
 };
-/// The phases of an axis, in order. Without dilation those that have one output more come first, then the others; with
-/// dilation each phase that the filter reaches is by itself, because neighbours have no common rule. `planes`: every
-/// output is a position of its own, as along an axis along which boxes have one element.
+/// The phases of an axis, in order. Those that have one output more come first, then the others. With dilation
+/// neighbours have no common rule, so each phase that the filter reaches is by itself, with the first of its positions
+/// as its place; so it is with strides whose places are no numbers of 32 bits. `planes`: every output is a position of
+/// its own, as along an axis along which boxes have one element.
 inline std::vector<Phases> phases_of(const TransposedAxis& axis, bool planes) {
+  constexpr std::int64_t kMaxShared = 1 << 28;
   const std::int64_t s = axis.stride, d = axis.filter > 1 ? axis.dilation : 1;
   const std::int64_t base = axis.padding + axis.before() * s, remainders = std::min(s, axis.out);
-  if (d == 1 && planes) return {{0, 1, axis.out, 1, base, 1, axis.filter, s, 0, 1}};
+  const bool shared = d == 1 && s <= kMaxShared;
+  if (shared && planes) return {{0, 1, axis.out, 1, base, 1, axis.filter, s, 0, 1}};
   std::vector<std::int64_t> starts{0, axis.out % s};
-  if (d > 1) {
-    for (std::int64_t k = 0; k < axis.filter; ++k) {
-      const std::int64_t r = ((k * d - axis.padding) % s + s) % s;
-      starts.insert(starts.end(), {r, r + 1});
-    }
-    if (planes)
-      for (std::int64_t r = 0; r < remainders; ++r) starts.push_back(r);
+  for (std::int64_t k = 0; k < axis.filter && !shared; ++k) {
+    const std::int64_t r = ((k * d - axis.padding) % s + s) % s;
+    starts.insert(starts.end(), {r, r + 1});
   }
+  for (std::int64_t r = 0; r < remainders && planes; ++r) starts.push_back(r);
   std::erase_if(starts, [&](std::int64_t r) { return r >= remainders; });
   std::sort(starts.begin(), starts.end());
   starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
   starts.push_back(remainders);
   std::vector<Phases> all;
   for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
-    const std::int64_t first = starts[i], common = std::gcd(s, d), step = s / common;
+    const std::int64_t first = starts[i], common = std::gcd(s, d), step = std::min(s / common, axis.filter);
     Phases p{first, starts[i + 1] - first, ceil_div(axis.out - first, s), s};
     std::int64_t k = 0;
-    if (d > 1)
-      while (k < axis.filter && (base + first - k * d) % s != 0) ++k;
-    if (d == 1)
+    while (k < axis.filter && !shared && (base + first - k * d) % s != 0) ++k;
+    if (shared)
       p.place = base + first, p.advance = p.step = s, p.extent = axis.filter, p.apart = 1;
     else if (k < axis.filter)
       p.place = k, p.advance = p.step = step, p.extent = axis.filter, p.begin = (base + first - k * d) / s,

@@ -222,7 +222,7 @@ auto fill_phases_by_channel(Tensor<U, 7> y, const Transposed& t, const PhasesOfL
       epilogue.operands);
 }
 
-/// y after fill(part of y, launch) for each of the launches, from `next` on.
+/// y after fill(part of y, launch) for each of the launches.
 template <bool Groups, class U, class F>
 Op<Tensor<U, 5>> fill_all(Tensor<U, 5> y, const Transposed& t, std::vector<PhasesOfLaunch> launches, F fill,
                           SourceLocation where) {

@@ -8,6 +8,7 @@
 #include "tessera/kernels/batched_gemm.hpp"
 #include "tessera/kernels/block_scaled_gemm.hpp"
 #include "tessera/kernels/convolution.hpp"
+#include "tessera/kernels/convolution_transposed.hpp"
 #include "tessera/kernels/cross_entropy.hpp"
 #include "tessera/kernels/decode_attention.hpp"
 #include "tessera/kernels/decode_combine.hpp"

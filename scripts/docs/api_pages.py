@@ -75,7 +75,7 @@ KERNELS = Page(
     first=["elementwise.hpp", "reduce.hpp", "argmax.hpp", "top_k.hpp", "softmax.hpp", "rms_norm.hpp", "layer_norm.hpp",
            "softmax_backward.hpp", "norm_backward.hpp", "cross_entropy.hpp", "rope.hpp",
            "dropout.hpp", "embedding.hpp", "transpose.hpp", "quantize.hpp", "matmul.hpp", "gemm.hpp", "linear.hpp", "epilogue.hpp",
-           "split_k.hpp", "stream_k.hpp", "batched_gemm.hpp", "grouped_gemm.hpp", "block_scaled_gemm.hpp", "convolution.hpp",
+           "split_k.hpp", "stream_k.hpp", "batched_gemm.hpp", "grouped_gemm.hpp", "block_scaled_gemm.hpp", "convolution.hpp", "convolution_transposed.hpp",
            "attention.hpp", "attention_backward.hpp", "attention_varlen.hpp", "decode_attention.hpp", "paged_attention.hpp", "moe_route.hpp", "moe_plan.hpp",
            "moe_combine.hpp"],
     words={"Operand": "a `Tensor`, `View` or `Shared`", "element_of<": "the element type of an operand",

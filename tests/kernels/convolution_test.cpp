@@ -3,139 +3,17 @@
 
 #include <random>
 
-#include "kernels/support.hpp"
+#include "kernels/convolution_problem.hpp"
 
 namespace tessera::kernels {
 namespace THIS_FILE {
 
-using Values = std::vector<double>;
-
-/// A convolution of any kind over S axes; `apart` is more than 1 for a transposed one.
-template <int S>
-struct Problem {
-  std::int64_t images = 1, groups = 1, channels = 1, outputs = 1;  ///< of one group
-  std::array<std::int64_t, S> in{}, filter{}, stride{}, padding{}, dilation{}, more{};
-  bool transposed = false;
-
-  std::int64_t out(int a) const {
-    const auto i = static_cast<std::size_t>(a);
-    const std::int64_t window = (filter[i] - 1) * dilation[i] + 1;
-    return transposed ? (in[i] - 1) * stride[i] - 2 * padding[i] + window + more[i]
-                      : (in[i] + 2 * padding[i] - window) / stride[i] + 1;
-  }
-  bool possible() const {
-    for (int a = 0; a < S; ++a) {
-      const auto i = static_cast<std::size_t>(a);
-      if (!transposed && in[i] + 2 * padding[i] < (filter[i] - 1) * dilation[i] + 1) return false;
-      if (out(a) < 1) return false;
-    }
-    return true;
-  }
-  static Dims<S + 2> dims(std::int64_t first, const std::array<std::int64_t, S>& space, std::int64_t last) {
-    std::array<std::int64_t, S + 2> d{};
-    d[0] = first, d[S + 1] = last;
-    std::copy(space.begin(), space.end(), d.begin() + 1);
-    return Dims<S + 2>::from(d);
-  }
-  Dims<S + 2> x_dims() const { return dims(images, in, groups * channels); }
-  Dims<S + 2> w_dims() const {
-    return transposed ? dims(groups * channels, filter, outputs) : dims(groups * outputs, filter, channels);
-  }
-  Dims<S + 2> y_dims() const {
-    std::array<std::int64_t, S> space{};
-    for (int a = 0; a < S; ++a) space[static_cast<std::size_t>(a)] = out(a);
-    return dims(images, space, groups * outputs);
-  }
-  std::string text() const {
-    return concat(transposed ? "transposed " : "", x_dims().to_string(), " * ", w_dims().to_string(), " groups ",
-                  groups, " stride ", stride[S - 1], " padding ", padding[S - 1], " dilation ", dilation[S - 1],
-                  " more ", more[S - 1]);
-  }
-  /// f(index, offset) for all indices inside `extents`.
-  template <class F>
-  static void each(const std::array<std::int64_t, S>& extents, F f) {
-    std::int64_t count = 1;
-    for (const auto e : extents) count *= e;
-    for (std::int64_t n = 0; n < count; ++n) {
-      std::array<std::int64_t, S> at{};
-      std::int64_t rest = n;
-      for (int a = S - 1; a >= 0; --a) {
-        const auto i = static_cast<std::size_t>(a);
-        at[i] = rest % extents[i], rest /= extents[i];
-      }
-      f(at, n);
-    }
-  }
-  /// By the definition: each input element adds to the outputs whose windows contain it.
-  Values reference(const Values& x, const Values& w) const {
-    std::array<std::int64_t, S> outs{};
-    for (int a = 0; a < S; ++a) outs[static_cast<std::size_t>(a)] = out(a);
-    std::int64_t in_count = 1, out_count = 1, filter_count = 1;
-    for (int a = 0; a < S; ++a) {
-      const auto i = static_cast<std::size_t>(a);
-      in_count *= in[i], out_count *= outs[i], filter_count *= filter[i];
-    }
-    Values y(static_cast<std::size_t>(images * out_count * groups * outputs), 0.0);
-    const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
-    // The small side of the windows: the output of a convolution, the input of a transposed one.
-    each(transposed ? in : outs, [&](const auto& small, std::int64_t small_offset) {
-      each(filter, [&](const auto& f, std::int64_t f_offset) {
-        std::int64_t large_offset = 0;
-        for (int a = 0; a < S; ++a) {
-          const auto i = at(a);
-          const std::int64_t p = small[i] * stride[i] - padding[i] + f[i] * dilation[i];
-          const std::int64_t extent = transposed ? outs[i] : in[i];
-          if (p < 0 || p >= extent) return;
-          large_offset = large_offset * extent + p;
-        }
-        const std::int64_t x_offset = transposed ? small_offset : large_offset;
-        const std::int64_t y_offset = transposed ? large_offset : small_offset;
-        for (std::int64_t n = 0; n < images; ++n)
-          for (std::int64_t g = 0; g < groups; ++g)
-            for (std::int64_t c = 0; c < channels; ++c)
-              for (std::int64_t k = 0; k < outputs; ++k) {
-                const std::int64_t weight = transposed ? ((g * channels + c) * filter_count + f_offset) * outputs + k
-                                                       : ((g * outputs + k) * filter_count + f_offset) * channels + c;
-                y[at(((n * out_count + y_offset) * groups + g) * outputs + k)] +=
-                    x[at(((n * in_count + x_offset) * groups + g) * channels + c)] * w[at(weight)];
-              }
-      });
-    });
-    return y;
-  }
-};
-
-template <int S>
-PerAxis<S> per_axis(const std::array<std::int64_t, S>& each) {
-  PerAxis<S> p = 0;
-  p.of = each;
-  return p;
-}
-template <class T, class M, int S, class Epilogue>
-auto run(const Problem<S>& p, const Tensor<T, S + 2>& x, const Tensor<T, S + 2>& w, const Epilogue& epilogue) {
-  const auto stride = per_axis<S>(p.stride), padding = per_axis<S>(p.padding), dilation = per_axis<S>(p.dilation);
-  if (p.transposed)
-    return convolution_transposed<T, M>(x, w, {stride, padding, per_axis<S>(p.more), dilation, p.groups}, epilogue)
-        .sync();
-  return convolution<T, M>(x, w, {stride, padding, dilation, p.groups}, epilogue).sync();
-}
-template <class T, class M = T, int S>
-void check(const Problem<S>& p, double growth = 4) {
-  SCOPED_TRACE(p.text());
-  const auto x = random_tensor<T>(p.x_dims(), 1), w = random_tensor<T>(p.w_dims(), 2);
-  const auto y = run<T, M>(p, x, w, Fused<epilogues::Plain>{});
-  ASSERT_EQ(y.dims(), p.y_dims());
-  const double allowed = std::is_same_v<M, tf32> ? 1e-3 : tolerance<T>(growth);
-  EXPECT_LE(relative_error(doubles(y), p.reference(doubles(x), doubles(w))), allowed);
-}
-
 /// Random problems; `most`: of channels of a group.
 template <int S>
-Problem<S> random_problem(std::mt19937& random, std::int64_t most, bool transposed) {
+Problem<S> random_problem(std::mt19937& random, std::int64_t most) {
   const auto upto = [&](std::int64_t n) { return 1 + static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
   for (;;) {
     Problem<S> p;
-    p.transposed = transposed;
     p.images = random() % 4 ? upto(3) : upto(20);
     p.groups = random() % 3 ? 1 : upto(4);
     p.channels = random() % 5 ? upto(most) : 1;
@@ -146,7 +24,6 @@ Problem<S> random_problem(std::mt19937& random, std::int64_t most, bool transpos
       p.stride[a] = random() % 2 ? 1 : upto(3);
       p.dilation[a] = random() % 3 ? 1 : upto(3);
       p.padding[a] = static_cast<std::int64_t>(random() % 4);
-      if (transposed) p.more[a] = static_cast<std::int64_t>(random()) % std::max(p.stride[a], p.dilation[a]);
     }
     if (p.possible()) return p;
   }
@@ -154,42 +31,33 @@ Problem<S> random_problem(std::mt19937& random, std::int64_t most, bool transpos
 
 TEST(Convolution, OneAxis) {
   std::mt19937 random(11);
-  for (int round = 0; round < 4; ++round) check<bf16>(random_problem<1>(random, 70, false));
-  for (int round = 0; round < 2; ++round) check<f32>(random_problem<1>(random, 20, false));
+  for (int round = 0; round < 4; ++round) check_convolution<bf16>(random_problem<1>(random, 70));
+  for (int round = 0; round < 2; ++round) check_convolution<f32>(random_problem<1>(random, 20));
 }
 TEST(Convolution, TwoAxes) {
   std::mt19937 random(12);
-  for (int round = 0; round < 6; ++round) check<f16>(random_problem<2>(random, 40, false));
-  for (int round = 0; round < 3; ++round) check<f32, tf32>(random_problem<2>(random, 20, false));
+  for (int round = 0; round < 6; ++round) check_convolution<f16>(random_problem<2>(random, 40));
+  for (int round = 0; round < 3; ++round) check_convolution<f32, tf32>(random_problem<2>(random, 20));
 }
 TEST(Convolution, ThreeAxes) {
   std::mt19937 random(13);
-  for (int round = 0; round < 4; ++round) check<bf16>(random_problem<3>(random, 12, false));
-}
-TEST(Convolution, Transposed) {
-  std::mt19937 random(14);
-  for (int round = 0; round < 3; ++round) check<bf16>(random_problem<1>(random, 30, true));
-  for (int round = 0; round < 4; ++round) check<bf16>(random_problem<2>(random, 20, true));
-  for (int round = 0; round < 2; ++round) check<bf16>(random_problem<3>(random, 6, true));
+  for (int round = 0; round < 4; ++round) check_convolution<bf16>(random_problem<3>(random, 12));
 }
 /// One output for each channel, with and without steps between windows.
 TEST(Convolution, ByChannel) {
   for (const std::int64_t stride : {1, 2}) {
-    check<bf16>(Problem<2>{2, 70, 1, 1, {9, 11}, {3, 5}, {stride, stride}, {1, 2}, {1, 1}, {}});
-    check<f32>(Problem<1>{1, 33, 1, 1, {40}, {4}, {stride}, {3}, {2}, {}});
+    check_convolution<bf16>(Problem<2>{2, 70, 1, 1, {9, 11}, {3, 5}, {stride, stride}, {1, 2}, {1, 1}, {}});
+    check_convolution<f32>(Problem<1>{1, 33, 1, 1, {40}, {4}, {stride}, {3}, {2}, {}});
   }
-  Problem<2> back{2, 16, 1, 1, {5, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}};
-  back.transposed = true;
-  check<bf16>(back);
 }
 /// Each box of positions: rows, images, planes; and more outputs than a tile has.
 TEST(Convolution, Boxes) {
-  check<bf16>(Problem<2>{17, 1, 8, 20, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {}});
-  check<bf16>(Problem<2>{1, 1, 16, 300, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {}});
-  check<bf16>(Problem<2>{1, 1, 8, 70, {4, 33}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {}});
-  check<bf16>(Problem<3>{1, 1, 8, 8, {4, 8, 8}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {}});
-  check<bf16>(Problem<2>{9, 1, 8, 20, {6, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {}});
-  check<bf16>(Problem<2>{3, 1, 16, 140, {8, 8}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {}});
+  check_convolution<bf16>(Problem<2>{17, 1, 8, 20, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {}});
+  check_convolution<bf16>(Problem<2>{1, 1, 16, 300, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {}});
+  check_convolution<bf16>(Problem<2>{1, 1, 8, 70, {4, 33}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {}});
+  check_convolution<bf16>(Problem<3>{1, 1, 8, 8, {4, 8, 8}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {}});
+  check_convolution<bf16>(Problem<2>{9, 1, 8, 20, {6, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {}});
+  check_convolution<bf16>(Problem<2>{3, 1, 16, 140, {8, 8}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {}});
 }
 TEST(Convolution, TilesWasteLittle) {
   const auto chosen = [](const convolutions::Sizes& s) {
@@ -212,8 +80,8 @@ TEST(Convolution, RowsOfChannels) {
   for (const std::int64_t stride : {1, 2})
     for (const std::int64_t dilation : {1, 2})
       for (const std::int64_t filter : {1, 2, 5, 9})
-        check<bf16>(Problem<2>{2, 70, 1, 1, {19, 11}, {filter, 3}, {stride, 1}, {3, 1}, {dilation, 1}, {}});
-  check<f32>(Problem<3>{1, 40, 1, 1, {4, 9, 10}, {2, 3, 3}, {2, 1, 1}, {1, 1, 1}, {1, 1, 2}, {}});
+        check_convolution<bf16>(Problem<2>{2, 70, 1, 1, {19, 11}, {filter, 3}, {stride, 1}, {3, 1}, {dilation, 1}, {}});
+  check_convolution<f32>(Problem<3>{1, 40, 1, 1, {4, 9, 10}, {2, 3, 3}, {2, 1, 1}, {1, 1, 1}, {1, 1, 2}, {}});
   EXPECT_TRUE(convolutions::few_rows({1, 8, 1, 1, {1, 9, 9}, {1, 7, 7}, {1, 3, 3}}));
   EXPECT_FALSE(convolutions::few_rows({1, 8, 1, 1, {1, 9, 9}, {1, 7, 4}, {1, 3, 3}, {1, 1, 2}}));
   EXPECT_FALSE(convolutions::few_rows({1, 8, 1, 1, {1, 9, 9}, {1, 1, 7}, {1, 9, 3}}));
@@ -244,8 +112,8 @@ TEST(Convolution, Epilogues) {
     want[i] = std::max(want[i] + hb[i % 18], 0.0);
     with_rest[i] += hr[i];
   }
-  EXPECT_LE(relative_error(doubles(run<f32, f32>(p, x, w, bias_then<functions::Relu>(b))), want), 1e-5);
-  EXPECT_LE(relative_error(doubles(run<f32, f32>(p, x, w, residual(r))), with_rest), 1e-5);
+  EXPECT_LE(relative_error(doubles(run_convolution<f32, f32>(p, x, w, bias_then<functions::Relu>(b))), want), 1e-5);
+  EXPECT_LE(relative_error(doubles(run_convolution<f32, f32>(p, x, w, residual(r))), with_rest), 1e-5);
   EXPECT_ERROR(ShapeError, (void)convolution(x, w, {.padding = 1, .groups = 2}, bias(random_tensor<f32>({17}, 3))),
                "argument bias has the extents [17]: axis 0 must be 18");
 }
@@ -274,11 +142,6 @@ TEST(Convolution, ShapesThatDoNotFit) {
   EXPECT_ERROR(ShapeError, (void)convolution(x, w, {.groups = 3}), "its channels must be a multiple of groups");
   EXPECT_ERROR(ShapeError, (void)convolution(x, w, {.groups = 0}), "groups is 0");
   EXPECT_ERROR(ShapeError, (void)convolution(x.permute<0, 2, 1, 3>(), w), "it must be contiguous");
-  const auto t = random_tensor<f32>({8, 3, 3, 4}, 2);
-  EXPECT_EQ(convolution_transposed(x, t, {.stride = 2, .padding = 1, .output_padding = 1}).sync().dims(),
-            Dims(1, 12, 12, 4));
-  EXPECT_ERROR(ShapeError, (void)convolution_transposed(x, t, {.output_padding = 1}), "output_padding must be less");
-  EXPECT_ERROR(ShapeError, (void)convolution_transposed(x, w), "argument w has the extents [4, 3, 3, 8]");
 }
 
 }  // namespace THIS_FILE

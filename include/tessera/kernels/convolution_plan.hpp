@@ -55,8 +55,8 @@ struct Sizes {
   std::int64_t images = 0, groups = 1;
   std::int64_t channels = 0, outputs = 0;  ///< of one group
   Axes in{1, 1, 1}, out{1, 1, 1}, filter{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1};
-  Axes before{0, 0, 0};  ///< zeros before the input; a negative number is of elements that are left out
-  Axes apart{1, 1, 1};   ///< the input's elements are so far apart, with zeros in between
+  Axes before{0, 0, 0};     ///< zeros before the input; a negative number is of elements that are left out
+  std::int64_t phases = 1;  ///< a launch computes so many outputs of these extents
   std::int64_t window(std::size_t a) const { return (filter[a] - 1) * dilation[a] + 1; }
   /// The input that the windows reach along an axis.
   std::int64_t reached(std::size_t a) const { return (out[a] - 1) * stride[a] + window(a); }
@@ -68,18 +68,19 @@ struct Frame {
   Axes extents{1, 1, 1};
   std::int64_t channels = 0;
 };
-inline Frame frame_of(const Sizes& s, std::size_t element_bytes) {
+/// The frame of an input of which so many elements are reached along each axis, from `before` elements before it.
+inline Frame frame_of(const Axes& in, const Axes& before, const Axes& reached, std::int64_t channels,
+                      std::size_t element_bytes) {
   const std::int64_t vector = 16 / static_cast<std::int64_t>(element_bytes);
   Frame f;
-  f.channels = ceil_div(s.channels, vector) * vector;
-  f.copied = f.channels != s.channels;
-  for (std::size_t a = 0; a < 3; ++a) {
-    f.copied = f.copied || s.before[a] != 0 || s.apart[a] != 1 || s.reached(a) > s.in[a];
-    f.extents[a] = s.in[a];
-  }
-  if (f.copied)
-    for (std::size_t a = 0; a < 3; ++a) f.extents[a] = s.reached(a);
+  f.channels = ceil_div(channels, vector) * vector;
+  f.copied = f.channels != channels;
+  for (std::size_t a = 0; a < 3; ++a) f.copied = f.copied || before[a] != 0 || reached[a] > in[a];
+  f.extents = f.copied ? reached : in;
   return f;
+}
+inline Frame frame_of(const Sizes& s, std::size_t element_bytes) {
+  return frame_of(s.in, s.before, {s.reached(0), s.reached(1), s.reached(2)}, s.channels, element_bytes);
 }
 
 /// The pieces of a frame that a block may copy: so many bytes of channels of neighbouring columns. frame_piece_of()
@@ -127,8 +128,8 @@ inline constexpr std::array<BlockTile, kTileCount> kTiles = [] {
 
 /// The blocks that compute the output by these tiles. Boxes of several images are for outputs of one plane.
 inline std::int64_t blocks_of(const Sizes& s, const BlockTile& tile) {
-  std::int64_t blocks =
-      ceil_div(s.images, std::int64_t{tile.box.images}) * s.groups * ceil_div(s.outputs, std::int64_t{tile.columns});
+  std::int64_t blocks = ceil_div(s.images, std::int64_t{tile.box.images}) * s.phases * s.groups *
+                        ceil_div(s.outputs, std::int64_t{tile.columns});
   for (std::size_t a = 0; a < 3; ++a) blocks *= ceil_div(s.out[a], std::int64_t{tile.box.extents[a]});
   return blocks;
 }
@@ -156,8 +157,7 @@ inline int tile_of(const Sizes& s, const Target& target, int choices) {
 /// a thread keeps their weights. Places of rows are numbers of the host, of 32 bits.
 inline bool few_rows(const Sizes& s) {
   constexpr std::int64_t kMaxRows = 8, kMaxApart = 1 << 20;
-  return s.stride[2] == 1 && s.apart == Axes{1, 1, 1} && s.filter[1] <= kMaxRows && s.stride[1] <= kMaxApart &&
-         s.dilation[1] <= kMaxApart;
+  return s.stride[2] == 1 && s.filter[1] <= kMaxRows && s.stride[1] <= kMaxApart && s.dilation[1] <= kMaxApart;
 }
 /// The rows of the input that `outputs` rows of the output read, relative to the first of them.
 inline std::vector<int> rows_of_input(int outputs, int filter, int stride, int dilation) {

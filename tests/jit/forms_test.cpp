@@ -118,6 +118,10 @@ TEST(Registers, ThatAreSpilledAreCountedInMachineCode) {
   EXPECT_EQ(straight.local_accesses, 3u);
   EXPECT_FALSE(straight.loops);
   EXPECT_TRUE(resources_of(file_with({kAdd, kBack, kItself})).loops);
+  const Word kShared{0x0000000003067984, 0x000e220000000800}, kCopy{0x00000008060075b4, 0x0011e60008021000};
+  EXPECT_EQ(resources_of(file_with({kAdd, kShared, kLoad, kShared, kItself})).shared_loads, 2u);
+  EXPECT_FALSE(resources_of(file_with({kAdd, kShared, kItself})).copies_ahead);
+  EXPECT_TRUE(resources_of(file_with({kAdd, kCopy, kItself})).copies_ahead);
   EXPECT_EQ(resources_of(file_with({})).instructions, 0u);
 }
 

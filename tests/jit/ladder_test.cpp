@@ -65,7 +65,9 @@ std::string tried(const std::vector<Try>& forms) {
         [](const Try& t) {
           if (t.outcome == kStarves) return CodeNotes{kStarved, "", false};
           const auto spilled = static_cast<unsigned>(t.outcome >= kSlow ? t.outcome - kSlow : t.outcome);
-          return CodeNotes{{64, spilled, std::uint64_t{t.shared} << 10, 128}, "", false};
+          CodeNotes notes{{64, spilled, std::uint64_t{t.shared} << 10, 128}, "", false};
+          notes.resources.shared_loads = 1;
+          return notes;
         });
     EXPECT_EQ(best.prepared.form, best.made.form);
     EXPECT_EQ(best.cause == Cause::None, best.prepared.form == Form::Chosen && best.reason.empty());
@@ -104,8 +106,9 @@ TEST(BestForm, AnEighthOfTheRegistersMaySpillWhereTheyAreLimited) {
 TEST(BestForm, FewWarpsOfAnSmAreMadeMore) {
   const Asked open{false, 0, 90};
   const auto of = [](unsigned threads, unsigned registers, std::uint64_t kib = 0, unsigned stack = 0) {
-    return CodeNotes{CubinResources{.registers = registers, .stack = stack, .shared = kib << 10, .threads = threads},
-                     "", false};
+    CodeNotes notes{{.registers = registers, .stack = stack, .shared = kib << 10, .threads = threads}, "", false};
+    notes.resources.shared_loads = 8;
+    return notes;
   };
   EXPECT_TRUE(has_few_warps(open, of(256, 168))) << "one block of eight warps";
   EXPECT_TRUE(has_few_warps(open, of(256, 128))) << "two";
@@ -114,9 +117,11 @@ TEST(BestForm, FewWarpsOfAnSmAreMadeMore) {
   EXPECT_FALSE(has_few_warps({false, 1, 90}, of(256, 168))) << "one block was requested";
   EXPECT_FALSE(has_few_warps({true, 0, 90}, of(256, 168))) << "its registers are limited";
   EXPECT_TRUE(has_few_warps(open, of(128, 64, 120))) << "shared memory of conversions";
-  CodeNotes copies = of(128, 64, 120);
+  CodeNotes copies = of(128, 64, 120), apart = of(256, 168);
   copies.resources.copies_ahead = true;
   EXPECT_FALSE(has_few_warps(open, copies)) << "shared memory of loads in flight";
+  apart.resources.shared_loads = 0;
+  EXPECT_FALSE(has_few_warps(open, apart)) << "no warp waits for another";
 
   EXPECT_TRUE(gains_warps(open, of(256, 168), of(256, 64)));
   EXPECT_FALSE(gains_warps(open, of(256, 168), of(256, 128, 64, 4))) << "spills";

@@ -54,7 +54,8 @@ struct CubinResources {
   std::uint64_t instructions = 0;    ///< of the code; without loops each warp executes at most these
   std::uint64_t local_accesses = 0;  ///< loads and stores of spilled registers among them
   bool loops = false;
-  bool copies_ahead = false;  ///< it copies to shared memory while it computes (LDGSTS, UTMALDG)
+  std::uint64_t shared_loads = 0;  ///< loads from shared memory (LDS), through which threads exchange elements
+  bool copies_ahead = false;       ///< it copies to shared memory while it computes (LDGSTS, UTMALDG)
 };
 /// Of the last entry of a cubin; what is not there is 0. Safe on any bytes.
 CubinResources resources_of(std::span<const std::byte> cubin);

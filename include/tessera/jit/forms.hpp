@@ -71,8 +71,8 @@ bool is_better(const CodeNotes& a, const CodeNotes& b, bool limited) noexcept;
 int fewer_blocks(const Asked& asked, const CodeNotes& notes) noexcept;
 /// The form for code of which no more than `blocks` fit on an SM; empty: there is none.
 std::optional<Form> form_of_blocks(int blocks) noexcept;
-/// True if the SM holds so few warps of a kernel that they rarely hide a wait, though nothing was asked about blocks:
-/// its threads have many registers, or the block takes shared memory for something else than copies ahead.
+/// True if the SM holds so few warps of a kernel that they rarely hide a wait at a barrier, though nothing was asked
+/// about blocks. Its threads exchange elements through shared memory, and it copies nothing there ahead.
 bool has_few_warps(const Asked& asked, const CodeNotes& notes) noexcept;
 /// True if the SM holds at least twice the warps of code `after`, and it spills no more; or little, where shared memory
 /// was the limit before.

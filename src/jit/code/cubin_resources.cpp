@@ -54,17 +54,19 @@ void read_setmaxnreg(std::span<const std::byte> code, CubinResources& out) {
 }
 
 /// Of the same encoding: 0x983 loads from local memory (LDL), 0x387 stores to it (STL), 0x947 and 0x547 branch (BRA,
-/// BRA.U); bits 64 to 79 of a branch are the upper ones of its distance. Each entry ends with a branch to itself. 0xFAE
-/// (LDGSTS) and 0x5B4 (UTMALDG) copy from global to shared memory without waiting. Read off nvdisasm 13.0 -hex for
-/// sm_80, sm_90, sm_100 and sm_120.
+/// BRA.U); bits 64 to 79 of a branch are the upper ones of its distance. Each entry ends with a branch to itself. 0x984
+/// loads from shared memory (LDS), 0xFAE (LDGSTS) and 0x5B4 (UTMALDG) copy from global to shared memory without
+/// waiting. Read off nvdisasm 13.0 -hex for sm_80, sm_90, sm_100 and sm_120.
 void count_instructions(std::span<const std::byte> code, CubinResources& out) {
   out.instructions = code.size() / 16;
   out.local_accesses = 0;
+  out.shared_loads = 0;
   out.copies_ahead = false;
   unsigned backward = 0;
   for (std::size_t at = 0; at + 16 <= code.size(); at += 16) {
     const auto opcode = number(code, at, 2) & 0xFFF;
     out.local_accesses += opcode == 0x983 || opcode == 0x387 ? 1 : 0;
+    out.shared_loads += opcode == 0x984 ? 1 : 0;
     out.copies_ahead |= opcode == 0xFAE || opcode == 0x5B4;
     const bool branches = opcode == 0x947 || opcode == 0x547;
     backward += branches && number(code, at + 8, 2) == 0xFFFF ? 1 : 0;

@@ -303,8 +303,7 @@ bool is_bound_by_shared(const Asked& asked, const CubinResources& r) noexcept {
 bool has_few_warps(const Asked& asked, const CodeNotes& notes) noexcept {
   const CubinResources& r = notes.resources;
   if (asked.limited || asked.occupancy != 0 || r.threads < kFewestThreads || r.asked_registers > 0) return false;
-  if (warps_of(asked, r, r.shared) > static_cast<unsigned>(kEnoughWarps)) return false;
-  return !is_bound_by_shared(asked, r) || !r.copies_ahead;
+  return r.shared_loads > 0 && !r.copies_ahead && warps_of(asked, r, r.shared) <= static_cast<unsigned>(kEnoughWarps);
 }
 
 bool gains_warps(const Asked& asked, const CodeNotes& before, const CodeNotes& after) noexcept {

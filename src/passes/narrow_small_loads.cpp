@@ -11,12 +11,10 @@
 //   %view = make_tensor_view %p, ..                     load_view %partition of %view
 //
 // Loads through pointers have no such error. docs/compiler/narrow_small_loads.md.
-#include <algorithm>
-#include <unordered_set>
 #include <vector>
 
+#include "passes/element_order.hpp"
 #include "passes/hints.hpp"
-#include "tessera/analysis/access.hpp"
 #include "tessera/machine/machine.hpp"
 #include "tessera/passes/passes.hpp"
 #include "tessera/passes/tuning_text.hpp"
@@ -30,38 +28,6 @@ using ir::Type;
 using ir::Value;
 
 namespace {
-
-std::vector<std::int64_t> long_axes(Type tile) {
-  std::vector<std::int64_t> extents(tile.shape().begin(), tile.shape().end());
-  std::erase(extents, 1);
-  return extents;
-}
-
-/// True if a tile is computed by an operation after which a thread may have its elements in another order than that of
-/// memory: `cat`, a broadcast, a permutation. Loads are in the order of memory.
-bool may_be_in_another_order(Value tile) {
-  std::unordered_set<const Operation*> seen;
-  std::vector<Value> work{tile};
-  while (!work.empty()) {
-    const Operation* def = work.back().def();
-    work.pop_back();
-    if (def == nullptr) return true;  // carried by a loop
-    if (!seen.insert(def).second || def->op() == Op::Constant || def->op() == Op::Iota || analysis::is_load(*def))
-      continue;
-    if (def->op() == Op::Cat || def->op() == Op::Broadcast || def->op() == Op::Permute || def->num_regions() > 0)
-      return true;
-    for (std::size_t i = 0; i < def->num_operands(); ++i)
-      if (def->operand(i).type().is_tile() && def->operand(i).type().num_elements() > 1)
-        work.push_back(def->operand(i));
-  }
-  return false;
-}
-
-/// A reshape that does more than add or drop axes of one element, of a tile that may be in another order.
-bool joins_or_parts_axes(const Operation& op) {
-  return op.op() == Op::Reshape && long_axes(op.operand(0).type()) != long_axes(op.result(0).type()) &&
-         may_be_in_another_order(op.operand(0));
-}
 
 /// The address without what is assumed of it; null if nothing is.
 Value plain(Value address) {
@@ -99,16 +65,14 @@ bool forget_address(Operation& load) {
 
 bool narrow_small_loads(ir::Function& f, const Choices& choices) {
   const std::int64_t threads = std::int64_t{choices.warps > 0 ? choices.warps : kMaxWarps} * machine::kThreadsAWarp;
-  bool mixes = false;
   std::vector<Operation*> small;
   ir::walk(f.body(), [&](Operation& op) {
-    mixes |= joins_or_parts_axes(op);
     if (op.op() != Op::LoadViewTko) return;
     const std::int64_t elements = op.result(0).type().num_elements();
     if (elements > 1 && elements < threads) small.push_back(&op);
   });
   bool changed = false;
-  if (mixes)
+  if (!small.empty() && reshapes_out_of_order(f))
     for (Operation* load : small) changed |= forget_address(*load);
   return changed;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "passes/element_order.hpp"
 #include "passes/hints.hpp"
 #include "passes/pointer_tiles.hpp"
 #include "passes/tile_axis.hpp"
@@ -112,7 +113,7 @@ void regions_to_views(ir::Function& f, const Target& target, const Tuning& tunin
         op.result(0).type().num_elements() <= kFewElements && !views_misread(op.result(0).type()))
       loads.push_back(&op);
   });
-  if (loads.empty()) return;
+  if (loads.empty() || reshapes_out_of_order(f)) return;
   const analysis::Divisibility known(f);
   for (Operation* load : loads)
     if (const auto region = region_of(load->operand(0))) use_view(*load, *region, known);

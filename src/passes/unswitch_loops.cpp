@@ -20,7 +20,7 @@ using ir::Value;
 namespace {
 
 /// Operations of a loop that is copied: the assembler gets both copies.
-constexpr std::size_t kLargestBody = 400;
+constexpr std::size_t kLargestSwitched = 400;
 
 bool is_in(const Value& v, const Operation& loop) {
   for (const Operation* at = v.def() ? v.def() : v.argument_block()->parent(); at; at = at->parent_op())
@@ -45,7 +45,7 @@ bool can_unswitch(Operation& loop) {
   std::size_t size = 0;
   bool product = false;
   ir::walk(loop.region(0), [&](const Operation& op) { ++size, product = product || analysis::is_product(op); });
-  return product && size <= kLargestBody && !guards_of(loop).empty();
+  return product && size <= kLargestSwitched && !guards_of(loop).empty();
 }
 
 /// All operations in the loop. Those of a copy come in the same order.

@@ -30,6 +30,20 @@ void nibbles_times_row(Mut<f32, M> y, In<T, dyn> x, In<u8, dyn, dyn> w) {
   }
   y.store(acc);
 }
+/// The row is a region.
+template <class T, int M, int N>
+void nibbles_times_region(Mut<f32, M> y, In<T, dyn> x, In<u8, dyn, dyn> w) {
+  auto W = w.tiles(shape<M, N / 2>);
+  auto [j] = y.index();
+  auto acc = zeros<f32, M>();
+  for (auto k : range(W.count(1))) {
+    auto b = reshape(W.load(j, k), shape<M, N / 2, 1>);
+    auto pairs = reshape(cat(b & std::uint8_t{15}, b >> std::uint8_t{4}, axis<2>), shape<M, N>);
+    auto row = reshape(cast<f32>(x.load_at(shape<N>, k * N)), shape<1, N>);
+    acc += reshape(sum(cast<f32>(pairs) * row, axis<1>), shape<M>);
+  }
+  y.store(acc);
+}
 /// Each element twice, times a row: a broadcast along a new last axis, joined with the one before.
 template <class T, int M, int N>
 void twice_times_row(Mut<f32, M> y, In<T, dyn> x, In<u8, dyn, dyn> w) {
@@ -60,10 +74,11 @@ void expect_right() {
   const auto x = from(row, {kColumns}).sync();
   const auto w = from(bytes, {kRows, kColumns / 2}).sync();
   for (const int warps : {1, 2, 4, 8, 16}) {
-    auto y = full<f32>({kRows}, NAN).sync(), z = full<f32>({kRows}, NAN).sync();
+    auto y = full<f32>({kRows}, NAN).sync(), z = full<f32>({kRows}, NAN).sync(), r = full<f32>({kRows}, NAN).sync();
     kernel<nibbles_times_row<T, M, N>>.hints({.warps = warps})(mut(y), x, w).sync();
     kernel<twice_times_row<T, M, N>>.hints({.warps = warps})(mut(z), x, w).sync();
-    const auto of_nibbles = host(y).sync(), of_twice = host(z).sync();
+    kernel<nibbles_times_region<T, M, N>>.hints({.warps = warps})(mut(r), x, w).sync();
+    const auto of_nibbles = host(y).sync(), of_twice = host(z).sync(), of_region = host(r).sync();
     for (int j = 0; j < kRows; ++j) {
       double nibbles = 0, twice = 0;  // whole numbers below 2^24, so sums are exact in any order
       for (int k = 0; k < kColumns; ++k) {
@@ -72,6 +87,7 @@ void expect_right() {
         twice += static_cast<double>(static_cast<float>(number_at<T>(k))) * byte;
       }
       ASSERT_EQ(of_nibbles[static_cast<std::size_t>(j)], nibbles) << "row " << j << ", " << warps << " warps";
+      ASSERT_EQ(of_region[static_cast<std::size_t>(j)], nibbles) << "row " << j << ", " << warps << " warps";
       ASSERT_EQ(of_twice[static_cast<std::size_t>(j)], twice) << "row " << j << ", " << warps << " warps";
     }
   }

@@ -28,6 +28,18 @@ void plain(Mut<f32, 8> y, In<f32, dyn> x, In<u8, dyn, dyn> w) {
   y.store(acc);
 }
 
+/// The row is a region.
+void with_a_region(Mut<f32, 8> y, In<f32, dyn> x, In<u8, dyn, dyn> w) {
+  auto W = w.tiles(shape<8, 16>);
+  auto [j] = y.index();
+  auto acc = zeros<f32, 8>();
+  for (auto k : range(W.count(1))) {
+    auto b = reshape(W.load(j, k), shape<8, 16, 1>);
+    auto pairs = reshape(cat(b & std::uint8_t{15}, b >> std::uint8_t{4}, axis<2>), shape<8, 32>);
+    acc += reshape(sum(cast<f32>(pairs) * reshape(x.load_at(shape<32>, k * 32), shape<1, 32>), axis<1>), shape<8>);
+  }
+  y.store(acc);
+}
 /// The axes that are joined are those of what was loaded.
 void of_groups(Mut<f32, 8> y, In<f32, dyn> x, In<u8, dyn, dyn> w) {
   auto X = x.tiles(shape<32>);
@@ -77,6 +89,9 @@ TEST(NarrowSmallLoads, ATileOfFewerElementsThanThreads) {
   EXPECT_FALSE(found.single.empty());
   for (const std::int64_t n : found.single) EXPECT_LT(n, 4 * 32);
   for (const std::int64_t n : found.aligned) EXPECT_GE(n, 4 * 32);
+}
+TEST(NarrowSmallLoads, RegionsStayLoadsThroughPointers) {
+  for (const std::int64_t n : loads_of(with_warps<&with_a_region>(4, 32)).aligned) EXPECT_GE(n, 4 * 32);
 }
 TEST(NarrowSmallLoads, NotWhereEachThreadHasAnElement) {
   const Loads found = loads_of(with_warps<&interleaved>(1, 32));

@@ -4,8 +4,8 @@
 // threads anew in each layout in which it is needed. If such a tile is loaded through a view, it then loads two or four
 // neighbours in memory at once into registers that are for others: values are wrong, and addresses may be misaligned.
 //
-// How many it loads at once follows from what is known of the tensor's address. So these loads get a view of their own,
-// of whose address nothing is known, and each element is loaded by itself:
+// How many it loads at once follows from what is known of the tensor's address. So each of these loads gets its own
+// view without any assumption about the address, and the assembler loads each element by itself:
 //
 //   %p = assume div_by<16>, %arg                  =>    %view = make_tensor_view %arg, ..
 //   %view = make_tensor_view %p, ..                     load_view %partition of %view

@@ -232,7 +232,8 @@ std::uint64_t today() {
 /// A billion seeds per day.
 std::uint64_t first_of_today() { return today() * 1000000000; }
 
-/// Of `count` seeds from `seed` on those of today, as many on each day: after `days` days all have had their turn.
+/// Leaves the seeds whose turn is today: each day has equally many of the `count` seeds, and after `days` days all have
+/// had their turn.
 void take_share_of_today(std::uint64_t days, Arguments& a) {
   const std::uint64_t share = (a.count + days - 1) / days, first = today() % days * share;
   a.seed += first;

@@ -37,7 +37,7 @@ Products by_definition(const TransposedAxis& a, std::int64_t o) {
       all.push_back({k, (o + a.padding - k * a.dilation) / a.stride});
   return all;
 }
-/// The same of output q of phase r; inputs are elements of the frame.
+/// The pairs that the phases give for output q of phase r; inputs are elements of the frame.
 Products by_phase(const Phases& p, std::int64_t r, std::int64_t q) {
   Products all;
   const auto taps = convolutions::taps_of(p.place + r + p.advance * q, p.extent, p.step);

@@ -2,9 +2,9 @@
 //
 //   auto x = kernels::convolution_transposed(y, w, {.stride = 2}).sync();
 //
-// Without a stride they are convolutions with the filter backwards (convolution_windows.hpp). With a stride each phase
-// of the outputs has its own part of the filter (convolution_phases.hpp). A launch computes all phases that have
-// equally many outputs.
+// Without a stride they are convolutions with the filter backwards (convolution_windows.hpp). With a stride, outputs
+// whose coordinates have equal remainders form a phase, which has its own part of the filter (convolution_phases.hpp).
+// A launch computes all phases that have equally many outputs.
 #pragma once
 #include "tessera/kernels/convolution_phases.hpp"
 #include "tessera/kernels/convolution_windows.hpp"
@@ -75,7 +75,7 @@ void transposed_phases(Mut<U, BI, 1, B1, 1, B2, 1, BN> y, In<T, dyn, dyn, dyn, d
                                                        BI == 1 ? Scalar<i32>(0) : image, j, k, 0, column);
   y.store(narrow<U>(E{}(reshape(sums, shape<BI, 1, B1, 1, B2, 1, BN>), y, operands...)));
 }
-/// The same of an input whose channels are divided into several groups.
+/// As transposed_phases(), for an input whose channels are divided into several groups.
 template <class E, class M, int BK, class U, class T, int BI, int B1, int B2, int BN, class... P>
 void transposed_phases_groups(Mut<U, BI, 1, B1, 1, B2, 1, 1, BN> y, In<T, dyn, dyn, dyn, dyn, dyn> x,
                               In<T, dyn, dyn, dyn, dyn> w, Scalar<i32> start, Scalar<i32> images_apart,
@@ -203,7 +203,7 @@ auto fill_phases(Tensor<U, kPhaseAxes<Groups>> y, const Transposed& t, const Pha
       },
       epilogue.operands);
 }
-/// The same with one output for each channel; t: of a group of all channels. w: [filter positions, channels].
+/// As above, with one output for each channel; t describes one group of all channels. w: [filter positions, channels].
 template <class U, Element T, class E, class... P>
 auto fill_phases_by_channel(Tensor<U, 7> y, const Transposed& t, const PhasesOfLaunch& p, const Frame& f,
                             const View<T, 1>& x, const View<T, 2>& w, const Fused<E, P...>& epilogue,

@@ -141,8 +141,9 @@ bool unmask(ir::Function&, const Certifier*);
 /// extents are powers of two. True if anything changed.
 bool split_tiles(ir::Function&, const Certifier*);
 
-/// Loads tiles with fewer elements than the block has threads element by element, in kernels with reshapes that join or
-/// part axes: the assembler loads wrong elements there. Runs after choose_hints. True if anything changed.
+/// Loads tiles with fewer elements than the block has threads element by element, in kernels that reshape a tile whose
+/// elements may be in another order than in memory: the assembler loads wrong elements there. Runs after choose_hints,
+/// which sets the number of threads. True if anything changed.
 bool narrow_small_loads(ir::Function&, const Choices&);
 
 /// Permutes gathers, of whose addresses nothing is known, so that neighbouring threads load along the last axis. Runs
